@@ -1,0 +1,64 @@
+# Shorthands; every target is a snakemake or pytest call that the README also shows.
+PYTHON ?= python3
+JOBS ?= all
+BIN := .venv/bin
+SNAKEMAKE := $(BIN)/snakemake --cores $(JOBS)
+empty :=
+space := $(empty) $(empty)
+comma := ,
+list = [$(subst $(space),$(comma),$(strip $(1)))]
+
+# Only what the user gives is passed on; everything else stands in the config.
+OVERRIDES := $(if $(DATASETS),datasets=$(call list,$(DATASETS))) \
+             $(if $(EPSILONS),epsilons=$(call list,$(EPSILONS))) \
+             $(if $(SEEDS),seeds=$(SEEDS)) $(if $(MIRROR),mirror=$(MIRROR))
+CONFIG = $(if $(strip $(OVERRIDES)),--config $(OVERRIDES))
+PAPERS := $(basename $(notdir $(wildcard config/papers/*.yaml)))
+
+.PHONY: help install demo paper test test-slow lint format
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo                          the whole chain on a generated graph"
+	@echo "make test                          formatting, linting and the tests"
+	@echo "make paper PAPER=gap [DATASETS=\"berkeley13 pubmed\"] [EPSILONS=\"1 4\"] [SEEDS=3]"
+	@echo "                     [MIRROR=dir] [JOBS=n]   a paper's study, or a part of it"
+	@echo "papers: $(PAPERS)"
+
+install: $(BIN)/.installed
+
+$(BIN)/.installed: envs/requirements.txt pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "graphdp needs Python 3.11 or newer; run make PYTHON=/path/to/python3.11 ...")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r envs/requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+demo: install
+	$(SNAKEMAKE) $(CONFIG)
+	@echo && cat results/demo/tables/accuracy.md
+	@echo && echo "Report: $(CURDIR)/results/demo/report.html"
+
+# The first call downloads what it can; the second runs on that and shows the rest as missing.
+paper: install
+	@$(if $(filter $(PAPER),$(PAPERS)),:,echo 'unknown PAPER "$(PAPER)"; use one of: $(PAPERS), as in make paper PAPER=gap' >&2; exit 2)
+	-$(SNAKEMAKE) data --configfile config/papers/$(PAPER).yaml $(CONFIG)
+	$(SNAKEMAKE) --configfile config/papers/$(PAPER).yaml --config missing_data=skip $(OVERRIDES)
+	@echo && echo "Report: $(CURDIR)/results/$(PAPER)/report.html"
+
+lint: install
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/snakefmt --check Snakefile rules
+	$(BIN)/snakemake --lint
+
+format: install
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+	$(BIN)/snakefmt Snakefile rules
+
+test: lint
+	$(BIN)/python -m pytest -m "not slow" -n 2
+
+test-slow: install
+	$(BIN)/python -m pytest -m slow

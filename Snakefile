@@ -1,0 +1,76 @@
+# The chain: download and preprocess -> bound degrees -> calibrate noise -> aggregate privately
+# -> train per method x ε x seeds -> tables, figures, report. `snakemake --cores all` runs the
+# study of config/config.yaml (the demo); `--configfile config/papers/<paper>.yaml` a paper.
+from snakemake.utils import min_version
+
+min_version("9.0")
+
+from snakemake.exceptions import WorkflowError
+
+from graphdp import code, lock, methods
+from graphdp.config import validate
+from graphdp.data.registry import load_registry
+from graphdp.errors import GraphDPError
+from graphdp.grid import Grid
+
+if "study" not in config:
+
+    configfile: "config/config.yaml"
+
+
+try:
+    STUDY = validate(config)
+    REGISTRY = load_registry("config/datasets.yaml")
+    DATASETS = {
+        name: REGISTRY.resolve(name, STUDY.definitions) for name in STUDY.datasets
+    }
+    if workflow.is_main_process and not workflow.dryrun:
+        lock.hold(".snakemake/graphdp.lock")
+except GraphDPError as error:
+    raise WorkflowError(f"{error}") from None
+
+# How a job runs, as opposed to what it computes: read by the scripts from the config and not from
+# their params, so that another device or mirror is no reason to run anything again.
+for name in ("mirror", "device", "memory_mb"):
+    config[name] = getattr(STUDY, name)
+
+
+include: "rules/common.smk"
+include: "rules/data.smk"
+include: "rules/privacy.smk"
+include: "rules/train.smk"
+include: "rules/paper.smk"
+
+
+rule all:
+    default_target: True
+    input:
+        report_file(),
+        rows_file(),
+        table_files(),
+        figure_files(),
+
+
+rule report:
+    input:
+        report_file(),
+
+
+rule tables:
+    input:
+        table_files(),
+
+
+rule figures:
+    input:
+        figure_files(),
+
+
+rule rows:
+    input:
+        rows_file(),
+
+
+rule data:
+    input:
+        [graph_file(dataset) for dataset in STUDY.datasets],

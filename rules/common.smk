@@ -1,0 +1,139 @@
+# Names of files, and small helpers that the stages share.
+
+
+wildcard_constraints:
+    study=STUDY.study,
+    dataset=r"[A-Za-z0-9][A-Za-z0-9._-]*",
+    method=r"[a-z]+",
+    level=r"none|edge|node",
+    epsilon=r"inf|[0-9.]+(e[+-]?[0-9]+)?",
+    experiment=r"[A-Za-z0-9][A-Za-z0-9._-]*",
+    max_degree=r"[0-9]+",
+    block=r"[0-9]+-[0-9]+",
+
+
+CELL = "{dataset}/{method}/{level}/{epsilon}/{experiment}"
+BLOCK = "{dataset}/{method}/{level}/{epsilon}/{experiment}/{block}"
+ENVIRONMENT = "../envs/graphdp.yaml"
+
+
+def graph_file(dataset):
+    return f"results/data/graphs/{dataset}.npz"
+
+
+def unavailable():
+    """Datasets that `missing_data: skip` leaves out, with the reason."""
+    if STUDY.missing_data == "fail":
+        return {}
+    return {
+        dataset: "not downloaded (see results/data/logs/download/)"
+        for dataset in STUDY.datasets
+        if not os.path.exists(f"results/data/raw/{dataset}/manifest.json")
+    }
+
+
+UNAVAILABLE = unavailable()
+GRID = Grid(
+    STUDY, [dataset for dataset in STUDY.datasets if dataset not in UNAVAILABLE]
+)
+
+
+def cell_path(wildcards):
+    return CELL.format(**wildcards)
+
+
+def script_code(script, lazy=True):
+    """A parameter: digest of a script, of the method it works for, and of all code they import."""
+
+    def of_job(wildcards):
+        method = getattr(wildcards, "method", None)
+        modules = [f"graphdp.methods.{method}"] if method else []
+        return code.digest(f"workflow/scripts/{script}.py", *modules, lazy=lazy)
+
+    return of_job
+
+
+# Inputs of the training rules.
+
+
+def calibration_file(wildcards):
+    return f"results/{STUDY.study}/calibrations/{cell_path(wildcards)}.json"
+
+
+def encoder_stem(wildcards):
+    path = GRID.encoder_path(GRID.cell(cell_path(wildcards)))
+    return f"results/{STUDY.study}/encoders/{path}/{wildcards.block}"
+
+
+def bounded_files(wildcards):
+    return [
+        f"results/{STUDY.study}/bounded/{wildcards.dataset}/{degree}/{wildcards.block}.npz"
+        for degree in GRID.max_degrees(cell_path(wildcards))
+    ]
+
+
+def encoder_calibration(wildcards):
+    """Only node-level encoders are trained with noise; the others read no calibration."""
+    return calibration_file(wildcards) if wildcards.level == "node" else []
+
+
+def fit_inputs(wildcards):
+    """What a method's last stage reads besides the graph and the calibration."""
+    if "aggregate" not in methods.load(wildcards.method).STAGES:
+        return {}
+    stem = f"results/{STUDY.study}/aggregates/{cell_path(wildcards)}/{wildcards.block}"
+    return {"aggregates": f"{stem}.json", "encoders": f"{encoder_stem(wildcards)}.npz"}
+
+
+# What a study makes, and what that is made from.
+
+
+RESULTS = f"results/{STUDY.study}"
+
+
+def rows_file():
+    return f"{RESULTS}/rows.csv"
+
+
+def report_file():
+    return f"{RESULTS}/report.html"
+
+
+def table_files():
+    return expand(
+        f"{RESULTS}/tables/{{table}}.{{kind}}",
+        table=STUDY.tables,
+        kind=["csv", "md", "tex"],
+    )
+
+
+def figure_files():
+    return expand(
+        f"{RESULTS}/figures/{{figure}}.{{kind}}",
+        figure=STUDY.figures,
+        kind=["svg", "png"],
+    )
+
+
+def fit_files(wildcards):
+    return [
+        f"{RESULTS}/fits/{cell.path}/{block}.csv"
+        for cell in GRID.cells
+        for block in GRID.blocks()
+    ]
+
+
+def calibration_files(wildcards):
+    return [f"{RESULTS}/calibrations/{cell.path}.json" for cell in GRID.cells]
+
+
+def statistics_files(wildcards):
+    return [
+        f"results/data/graphs/{dataset}.json"
+        for dataset in STUDY.datasets
+        if dataset not in UNAVAILABLE
+    ]
+
+
+def published_file(wildcards):
+    return f"config/published/{STUDY.paper}.csv" if STUDY.paper else []

@@ -1,0 +1,60 @@
+"""Fixtures that several test modules share."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from graphdp.data.download import download
+from graphdp.data.graph import Graph
+from graphdp.data.registry import Registry, load_registry
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def registry() -> Registry:
+    """The project's own registry."""
+    return load_registry(ROOT / "config" / "datasets.yaml")
+
+
+@pytest.fixture(scope="session")
+def mirror() -> Path:
+    """Folder with raw files of real graphs: $GRAPHDP_MIRROR, else ../shared/data; or skip."""
+    for folder in (os.environ.get("GRAPHDP_MIRROR"), ROOT.parent / "shared" / "data"):
+        if folder and Path(folder).is_dir():
+            return Path(folder)
+    pytest.skip("no mirror folder (set GRAPHDP_MIRROR) and no network")
+
+
+@pytest.fixture(scope="session")
+def real_graph(registry, mirror, tmp_path_factory):
+    """`real_graph(name)`: a registered dataset, loaded from the mirror once per session."""
+    from graphdp.data.preprocess import preprocess
+
+    graphs: dict[str, Graph] = {}
+
+    def load(name: str) -> Graph:
+        if name not in graphs:
+            spec = registry.resolve(name)
+            folder = tmp_path_factory.mktemp(name)
+            download(spec, folder, mirror=mirror, offline=True)
+            graphs[name] = preprocess(spec, folder)
+        return graphs[name]
+
+    return load
+
+
+@pytest.fixture
+def only_loopback(monkeypatch):
+    """Make any connection of this process beyond the own machine an error."""
+    connect = socket.socket.connect
+
+    def guarded(self, address):
+        host = address[0] if isinstance(address, tuple) else address
+        if host not in ("127.0.0.1", "::1", "localhost"):
+            raise AssertionError(f"a test tried to reach {address}")
+        return connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", guarded)

@@ -1,0 +1,145 @@
+"""The configuration: what is refused and how, and that the generated files are up to date."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from graphdp import config
+from graphdp.errors import GraphDPError
+from graphdp.grid import Grid
+
+ROOT = Path(__file__).parent.parent
+STUDIES = sorted([ROOT / "config/config.yaml", *(ROOT / "config").glob("papers/*.yaml")])
+
+
+def minimal(**changes):
+    entry = {"method": "gap", "level": "edge", "epsilon": [1, 4], "hops": [1, 2]}
+    return {"study": "s", "datasets": ["csbm"], "experiments": {"a": [entry]}} | changes
+
+
+def entry(**changes):
+    base = {"method": "gap", "level": "edge", "epsilon": [1], "hops": [2]}
+    return {"a": [{k: v for k, v in (base | changes).items() if v is not None}]}
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
+def test_shipped_studies_are_valid(path):
+    study = config.validate(yaml.safe_load(path.read_text()))
+    assert Grid(study).cells
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts"),
+    [
+        ({"sedes": 3}, ["'sedes'", "'seeds'"]),
+        ({"seeds": 0}, ["seeds", "0"]),
+        ({"seeds": "many"}, ["seeds", "'many'"]),
+        ({"split": "shard"}, ["split", "'shared'", "'shard'"]),
+        ({"delta": 2}, ["delta", "2"]),
+        ({"epsilons": ["x"]}, ["epsilons", "'x'"]),
+        ({"epsilons": [-1]}, ["epsilons", "-1"]),
+        ({"epsilons": [1, "1.0"]}, ["epsilons", "repeated"]),
+        ({"experiments": {}}, ["experiments", "entry"]),
+        ({"experiments": entry(method="gpa")}, ["'gpa'", "'gap'"]),
+        ({"experiments": entry(level="egde")}, ["'egde'", "'edge'"]),
+        ({"experiments": entry(epsilon=None)}, ["experiments.a.0", "'epsilon'", "missing"]),
+        ({"experiments": entry(epsilon="inf")}, ["finite", "inf"]),
+        ({"experiments": entry(hop=1)}, ["'hop'", "'hops'"]),
+        ({"experiments": entry(hops=[1, 0])}, ["hops", "0"]),
+        ({"experiments": entry(max_degree=10)}, ["unknown key 'max_degree'"]),
+        ({"per_dataset": {"csbm": {"batchsize": 1}}}, ["'batchsize'", "'batch_size'"]),
+    ],
+)
+def test_bad_input_is_one_line_that_names_key_and_fix(changes, parts):
+    with pytest.raises(GraphDPError) as caught:
+        config.validate(minimal(**changes))
+    message = str(caught.value)
+    assert "\n" not in message
+    for part in parts:
+        assert part in message
+
+
+def test_missing_required_key_is_named():
+    with pytest.raises(GraphDPError, match="'datasets' is missing"):
+        config.validate({k: v for k, v in minimal().items() if k != "datasets"})
+
+
+def test_equal_epsilons_have_equal_tokens():
+    study = config.validate(minimal(epsilons=["1.0", 4, "0.50"]))
+    assert study.epsilons == ["1", "4", "0.5"]
+
+
+def test_epsilons_replace_the_finite_ones_and_leave_none_alone():
+    experiments = {"a": [*entry()["a"], {"method": "gap", "level": "none", "hops": 2}]}
+    grid = Grid(config.validate(minimal(experiments=experiments, epsilons=[3])))
+    assert [(c.level, c.epsilon) for c in grid.cells] == [("edge", "3"), ("none", "inf")]
+
+
+def test_settings_are_the_product_of_the_lists():
+    study = config.validate(minimal(experiments=entry(hops=[1, 2], learning_rate=[0.1, 0.2])))
+    (cell,) = Grid(study).cells
+    assert len(cell.settings) == 4
+    assert {(s["hops"], s["learning_rate"]) for s in cell.settings} == {
+        (1, 0.1),
+        (1, 0.2),
+        (2, 0.1),
+        (2, 0.2),
+    }
+
+
+def test_per_dataset_values_replace_defaults_but_not_what_an_entry_sets():
+    node = {"method": "mlp", "level": "node", "epsilon": 1}
+    experiments = {"a": [node, node | {"batch_size": 7}]}
+    study = config.validate(
+        minimal(experiments=experiments, per_dataset={"csbm": {"batch_size": 64}})
+    )
+    (cell,) = Grid(study).cells
+    assert [s["batch_size"] for s in cell.settings] == [64, 7]
+
+
+def test_a_setting_is_trained_by_the_first_experiment_that_names_it():
+    experiments = {
+        "first": entry(hops=[1, 2])["a"],
+        "second": entry(hops=[2, 3])["a"],
+        "third": entry(hops=[1])["a"],
+    }
+    cells = Grid(config.validate(minimal(experiments=experiments))).cells
+    assert [(c.experiment, [s["hops"] for s in c.settings]) for c in cells] == [
+        ("first", [1, 2]),
+        ("second", [3]),
+    ]
+
+
+def test_edge_level_cells_share_one_encoder_over_all_epsilons():
+    experiments = {
+        "a": [*entry(epsilon=[1, 4])["a"], {"method": "gap", "level": "none", "hops": [1, 2, 3]}]
+    }
+    grid = Grid(config.validate(minimal(experiments=experiments)))
+    paths = {grid.encoder_path(cell) for cell in grid.cells}
+    assert paths == {"csbm/gap/none/inf/a"}
+    assert len(grid.encoder_settings(paths.pop())) == 1
+
+
+def test_node_level_encoders_depend_on_hops_but_not_on_max_degree():
+    node = {"method": "gap", "level": "node", "epsilon": 8, "hops": [1, 2], "max_degree": [5, 9]}
+    grid = Grid(config.validate(minimal(experiments={"a": [node]})))
+    (cell,) = grid.cells
+    assert len(cell.settings) == 4
+    assert [s["hops"] for s in grid.encoder_settings(grid.encoder_path(cell))] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("seeds", "size", "blocks"),
+    [(10, 10, ["0-9"]), (10, 4, ["0-3", "4-7", "8-9"]), (2, 1, ["0-0", "1-1"])],
+)
+def test_blocks_cover_every_seed_once(seeds, size, blocks):
+    study = config.validate(minimal(seeds=seeds, seed_block=size))
+    assert Grid(study).blocks() == blocks
+
+
+def test_schema_and_reference_are_generated_from_the_types():
+    """Fails when a type changes and `python -m graphdp.config` was not run."""
+    assert json.loads((ROOT / "config/schema.json").read_text()) == config.schema()
+    assert (ROOT / "config/README.md").read_text() == config.reference()

@@ -1,0 +1,246 @@
+"""Downloads: hashes decide, nothing half-written stays, and no test leaves this machine."""
+
+import hashlib
+import http.server
+import threading
+from pathlib import Path
+
+import pytest
+
+from graphdp.data.download import RECORD, digests, download
+from graphdp.data.registry import DatasetSpec, FileSpec
+from graphdp.errors import GraphDPError
+
+pytestmark = pytest.mark.usefixtures("only_loopback")
+
+CONTENT = b"the right bytes\n" * 1000
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+GIT_SHA1 = hashlib.sha1(b"blob %d\0" % len(CONTENT) + CONTENT).hexdigest()
+
+
+def dataset(**file) -> DatasetSpec:
+    return DatasetSpec(
+        name="toy", title="Toy", loader="arrays", files=(FileSpec(name="data.bin", **file),)
+    )
+
+
+@pytest.fixture
+def server():
+    """An HTTP server on 127.0.0.1 that answers with `server.answers[i]` to the i-th request.
+
+    An answer is (status, body, announced length); the last one repeats.
+    """
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            served = self.server.answers[min(self.server.hits, len(self.server.answers) - 1)]
+            self.server.hits += 1
+            status, body, length = served
+            self.send_response(status)
+            self.send_header("Content-Length", str(length))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        running.hits = 0
+        running.url = f"http://127.0.0.1:{running.server_port}/data.bin"
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield running
+        running.shutdown()
+        thread.join()
+
+
+GOOD = (200, CONTENT, len(CONTENT))
+DOWN = (503, b"", 0)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_digests_are_those_of_sha256sum_and_git(tmp_path):
+    path = tmp_path / "hello"
+    path.write_bytes(b"hello\n")
+    size, sha256, git_sha1 = digests(path)
+    assert size == 6
+    assert sha256 == "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03"
+    assert git_sha1 == "ce013625030ba8dba906f756967f9e9ca394464a"
+
+
+@pytest.mark.parametrize("known", [{"sha256": SHA256}, {"git_sha1": GIT_SHA1}])
+def test_network_retries_after_a_failure(server, tmp_path, known):
+    server.answers = [DOWN, GOOD]
+    manifest = download(dataset(url=server.url, **known), tmp_path, backoff=0.01)
+    assert (tmp_path / "data.bin").read_bytes() == CONTENT
+    assert server.hits == 2
+    (file,) = manifest["files"]
+    assert file["verified"] == next(iter(known))
+    assert (file["sha256"], file["git_sha1"], file["size"]) == (SHA256, GIT_SHA1, len(CONTENT))
+    assert names(tmp_path) == ["data.bin"]
+
+
+def test_retries_are_bounded_and_counted(server, tmp_path):
+    server.answers = [DOWN]
+    with pytest.raises(GraphDPError, match=r"attempt 3: HTTP 503"):
+        download(dataset(url=server.url, sha256=SHA256), tmp_path, retries=2, backoff=0.01)
+    assert server.hits == 3
+    assert names(tmp_path) == []
+
+
+def test_a_page_that_is_not_there_is_not_asked_for_again(server, tmp_path):
+    server.answers = [(404, b"", 0)]
+    with pytest.raises(GraphDPError, match="HTTP 404"):
+        download(dataset(url=server.url, sha256=SHA256), tmp_path, backoff=0.01)
+    assert server.hits == 1
+
+
+def test_truncated_answer_is_retried_and_leaves_nothing(server, tmp_path):
+    server.answers = [(200, CONTENT[:100], len(CONTENT)), GOOD]
+    download(dataset(url=server.url), tmp_path, backoff=0.01)
+    assert server.hits == 2
+    assert (tmp_path / "data.bin").read_bytes() == CONTENT
+
+
+def test_wrong_bytes_never_get_the_final_name(server, tmp_path):
+    wrong = b"x" * len(CONTENT)
+    server.answers = [(200, wrong, len(wrong))]
+    with pytest.raises(GraphDPError) as error:
+        download(dataset(url=server.url, sha256=SHA256), tmp_path / "raw", backoff=0.01)
+    message = str(error.value)
+    for part in ("'toy'", "data.bin", server.url, SHA256, hashlib.sha256(wrong).hexdigest()):
+        assert part in message
+    assert str(tmp_path / "raw") in message and "MIRROR=" in message
+    assert "\n" not in message
+    assert server.hits == 1, "the same wrong bytes would come again"
+    assert names(tmp_path / "raw") == []
+
+
+def test_size_alone_is_checked_too(server, tmp_path):
+    server.answers = [GOOD]
+    with pytest.raises(GraphDPError, match=rf"found {len(CONTENT)} bytes, expected 5"):
+        download(dataset(url=server.url, size=5), tmp_path)
+
+
+def test_file_url(tmp_path):
+    source = tmp_path / "elsewhere.bin"
+    source.write_bytes(CONTENT)
+    download(dataset(url=source.as_uri(), sha256=SHA256), tmp_path / "raw")
+    assert (tmp_path / "raw" / "data.bin").read_bytes() == CONTENT
+
+
+def test_file_in_place_needs_nothing_else(tmp_path):
+    (tmp_path / "data.bin").write_bytes(CONTENT)
+    before = (tmp_path / "data.bin").stat().st_mtime_ns
+    spec = dataset(url="http://127.0.0.1:9/unreachable", sha256=SHA256)
+    manifest = download(spec, tmp_path, offline=True)
+    assert manifest["files"][0]["sha256"] == SHA256
+    assert (tmp_path / "data.bin").stat().st_mtime_ns == before
+
+
+def test_damaged_file_in_place_is_replaced_from_the_mirror(tmp_path):
+    raw, mirror = tmp_path / "raw", tmp_path / "mirror" / "deep" / "down"
+    raw.mkdir()
+    mirror.mkdir(parents=True)
+    (raw / "data.bin").write_bytes(CONTENT[:-1] + b"?")
+    (mirror / "data.bin").write_bytes(CONTENT)
+    download(dataset(sha256=SHA256), raw, mirror=tmp_path / "mirror")
+    assert (raw / "data.bin").read_bytes() == CONTENT
+
+
+def test_mirror_by_name_and_hash(tmp_path):
+    """Two files of one name: the hash decides. A renamed file of the right size is found too."""
+    mirror = tmp_path / "mirror"
+    for folder, content in (("a", b"other"), ("b", CONTENT)):
+        (mirror / folder).mkdir(parents=True)
+        (mirror / folder / "data.bin").write_bytes(content)
+    download(dataset(git_sha1=GIT_SHA1), tmp_path / "one", mirror=mirror)
+    assert (tmp_path / "one" / "data.bin").read_bytes() == CONTENT
+    (mirror / "b" / "data.bin").rename(mirror / "b" / "renamed.bin")
+    download(dataset(sha256=SHA256, size=len(CONTENT)), tmp_path / "two", mirror=mirror)
+    assert (tmp_path / "two" / "data.bin").read_bytes() == CONTENT
+
+
+def test_manifest_does_not_depend_on_where_the_file_came_from(server, tmp_path):
+    server.answers = [GOOD]
+    (tmp_path / "mirror").mkdir()
+    (tmp_path / "mirror" / "data.bin").write_bytes(CONTENT)
+    spec = dataset(url=server.url, sha256=SHA256)
+    from_network = download(spec, tmp_path / "one")
+    from_mirror = download(spec, tmp_path / "two", mirror=tmp_path / "mirror")
+    in_place = download(spec, tmp_path / "two")
+    assert from_network == from_mirror == in_place
+    assert server.hits == 1
+
+
+def test_mirror_with_only_a_wrong_file_falls_through_to_the_network(server, tmp_path):
+    server.answers = [GOOD]
+    (tmp_path / "mirror").mkdir()
+    (tmp_path / "mirror" / "data.bin").write_bytes(b"wrong")
+    download(dataset(url=server.url, sha256=SHA256), tmp_path / "raw", mirror=tmp_path / "mirror")
+    assert (tmp_path / "raw" / "data.bin").read_bytes() == CONTENT
+
+
+def test_unknown_hash_is_recorded_once_and_then_enforced(tmp_path):
+    raw, mirror = tmp_path / "raw", tmp_path / "mirror"
+    mirror.mkdir()
+    (mirror / "data.bin").write_bytes(CONTENT)
+    manifest = download(dataset(), raw, mirror=mirror)
+    assert manifest["files"][0]["verified"] == "first use"
+    assert names(raw) == ["data.bin", RECORD]
+    assert download(dataset(), raw) == manifest
+
+    (raw / "data.bin").unlink()
+    (mirror / "data.bin").write_bytes(b"changed upstream")
+    with pytest.raises(GraphDPError, match=SHA256):
+        download(dataset(), raw, mirror=mirror)
+    assert names(raw) == [RECORD]
+
+
+def test_offline_never_opens_a_url(server, tmp_path):
+    server.answers = [GOOD]
+    with pytest.raises(GraphDPError, match="not tried: offline"):
+        download(dataset(url=server.url, sha256=SHA256), tmp_path, offline=True)
+    assert server.hits == 0
+
+
+def test_file_without_url_explains_how_to_supply_it(registry, tmp_path):
+    with pytest.raises(GraphDPError, match=r"WeNet is not public.*edge_index.*wenet\.npz") as error:
+        download(registry.resolve("wenet"), tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def test_empty_mirror_is_no_mirror(tmp_path, monkeypatch):
+    """An unset config value must not turn the working folder into a mirror."""
+    (tmp_path / "data.bin").write_bytes(CONTENT)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(GraphDPError, match="nothing found"):
+        download(dataset(sha256=SHA256), tmp_path / "raw", mirror="")
+
+
+def test_absent_mirror_folder_is_an_error(tmp_path):
+    with pytest.raises(GraphDPError, match="does not exist"):
+        download(dataset(), tmp_path, mirror=tmp_path / "nowhere")
+
+
+def test_generated_dataset_needs_no_file(registry, tmp_path):
+    assert download(registry.resolve("csbm"), tmp_path, offline=True) == {
+        "dataset": "csbm",
+        "files": [],
+    }
+
+
+@pytest.mark.real_data
+def test_corrupted_real_file_is_refused(registry, mirror, tmp_path):
+    spec = registry.resolve("reed98")
+    (good,) = mirror.rglob("Reed98.mat")
+    content = bytearray(good.read_bytes())
+    content[len(content) // 2] ^= 1
+    (tmp_path / "mirror").mkdir()
+    (tmp_path / "mirror" / "Reed98.mat").write_bytes(content)
+    with pytest.raises(GraphDPError, match=spec.files[0].sha256):
+        download(spec, tmp_path / "raw", mirror=tmp_path / "mirror", offline=True)
+    assert names(tmp_path / "raw") == []

@@ -1,0 +1,202 @@
+"""Loaders on small files written in the true raw formats (what the mirror does not have)."""
+
+import gzip
+import json
+import zipfile
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+
+from graphdp.data.loaders import LOADERS, SPARSE_BELOW
+from graphdp.data.preprocess import preprocess
+from graphdp.errors import GraphDPError
+
+pytestmark = pytest.mark.usefixtures("only_loopback")
+
+X = np.arange(12, dtype=np.float32).reshape(4, 3) + 1
+Y = np.array([1, 0, 1, 0])
+EDGES = [(0, 1), (1, 0), (2, 3), (2, 3), (1, 1)]
+
+
+def pairs(raw):
+    return sorted(set(zip(raw.sources.tolist(), raw.targets.tolist(), strict=True)))
+
+
+def dense(x):
+    return x.toarray() if sp.issparse(x) else x
+
+
+def load(registry, name, folder):
+    spec = registry.resolve(name)
+    return LOADERS[spec.loader](folder, [file.name for file in spec.files], **spec.parameters)
+
+
+def unchecked(registry, name, **preprocessing):
+    """The registered dataset without its counts, so that a tiny stand-in passes."""
+    preprocessing = {"min_class_count": 1} | preprocessing
+    return registry.resolve("toy", {"toy": {"base": name, "preprocessing": preprocessing}})
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("facebook-pages-128", "facebook.npz"),
+        ("twitch-de-128", "DE.npz"),
+        ("lastfm-128", "lastfm_asia.npz"),
+    ],
+)
+def test_pyg_npz(registry, tmp_path, name, file):
+    np.savez(tmp_path / file, features=X, target=Y, edges=np.array(EDGES))
+    raw = load(registry, name, tmp_path)
+    np.testing.assert_array_equal(dense(raw.x), X)
+    assert raw.y.tolist() == Y.tolist() and raw.y.dtype == np.int64
+    assert pairs(raw) == sorted(set(EDGES))
+    graph = preprocess(unchecked(registry, name), tmp_path)
+    assert graph.num_edges == 4
+
+
+def test_reddit(registry, tmp_path):
+    adjacency = sp.coo_matrix((np.ones(5), tuple(np.array(EDGES).T)), shape=(4, 4))
+    np.savez(
+        tmp_path / "reddit_data.npz",
+        feature=X,
+        label=Y,
+        node_ids=np.arange(4),
+        node_types=np.array([1, 2, 3, 1]),
+    )
+    sp.save_npz(tmp_path / "reddit_graph.npz", adjacency)
+    raw_folder = tmp_path / "raw"
+    raw_folder.mkdir()
+    with zipfile.ZipFile(raw_folder / "reddit.zip", "w") as archive:
+        for name in ("reddit_data.npz", "reddit_graph.npz"):
+            archive.write(tmp_path / name, name)
+    raw = load(registry, "reddit", raw_folder)
+    np.testing.assert_array_equal(raw.x, X)
+    assert raw.y.tolist() == Y.tolist()
+    assert pairs(raw) == sorted(set(EDGES))
+    graph = preprocess(unchecked(registry, "reddit"), raw_folder)
+    assert (graph.num_nodes, graph.num_edges) == (4, 4)
+    assert [path.name for path in raw_folder.iterdir()] == ["reddit.zip"], "raw folder is clean"
+
+
+def test_ogbn_products(registry, tmp_path):
+    tables = {
+        "edge": "".join(f"{a},{b}\n" for a, b in EDGES),
+        "node-feat": "".join(",".join(map(str, row)) + "\n" for row in X),
+        "node-label": "".join(f"{label}\n" for label in Y),
+        "num-node-list": "4\n",
+        "num-edge-list": "5\n",
+    }
+    with zipfile.ZipFile(tmp_path / "products.zip", "w") as archive:
+        for name, text in tables.items():
+            archive.writestr(f"products/raw/{name}.csv.gz", gzip.compress(text.encode()))
+        archive.writestr("products/split/sales_ranking/train.csv.gz", gzip.compress(b"0\n"))
+    raw = load(registry, "amazon", tmp_path)
+    np.testing.assert_array_equal(raw.x, X)
+    assert raw.x.dtype == np.float32
+    assert raw.y.tolist() == Y.tolist()
+    assert pairs(raw) == sorted(set(EDGES))
+    graph = preprocess(unchecked(registry, "amazon"), tmp_path)
+    assert (graph.num_nodes, graph.num_edges) == (4, 4), "each edge is stored in one direction"
+
+
+def test_lastfm_original_features_from_the_zip(registry, tmp_path):
+    features = {"0": [2, 5], "2": [0], "1": [5, 5], "3": []}
+    with zipfile.ZipFile(tmp_path / "lastfm_asia.zip", "w") as archive:
+        folder = "lasftm_asia/"
+        archive.writestr(folder + "lastfm_asia_features.json", json.dumps(features))
+        archive.writestr(folder + "lastfm_asia_edges.csv", "node_1,node_2\n0,1\n3,2\n")
+        # Rows need not be in order.
+        archive.writestr(folder + "lastfm_asia_target.csv", "id,target\n1,7\n0,4\n3,7\n2,9\n")
+    raw = load(registry, "lastfm", tmp_path)
+    assert raw.y.tolist() == [0, 1, 2, 1]
+    assert pairs(raw) == [(0, 1), (3, 2)]
+    expected = np.zeros((4, 6))
+    expected[[0, 0, 1, 2], [2, 5, 5, 0]] = 1
+    np.testing.assert_array_equal(raw.x.toarray(), expected)
+
+
+def test_musae_with_gaps_in_the_ids_is_refused(registry, tmp_path):
+    (tmp_path / "facebook.json").write_text("{}")
+    (tmp_path / "facebook_edges.csv").write_text("id_1,id_2\n")
+    (tmp_path / "facebook_target.csv").write_text("id,page_type\n0,a\n2,b\n")
+    with pytest.raises(GraphDPError, match=r"column id is not 0\.\.1"):
+        load(registry, "facebook-pages", tmp_path)
+
+
+# status, gender, major, minor, dorm, year, high school; 0 is missing.
+INFO = np.array(
+    [
+        [1, 2, 10, 0, 7, 2005, 900],
+        [2, 1, 0, 10, 0, 2006, 901],
+        [1, 0, 11, 0, 8, 0, 902],
+        [0, 1, 12, 11, 7, 2006, 903],
+    ],
+    dtype=np.uint16,
+)
+FRIENDS = sp.csc_matrix(np.array([[0, 1, 1, 0], [1, 0, 0, 0], [1, 0, 0, 1], [0, 0, 1, 0]], float))
+
+
+def test_facebook100_school(registry, tmp_path):
+    scipy.io.savemat(tmp_path / "UIllinois20.mat", {"A": FRIENDS, "local_info": INFO})
+    raw = load(registry, "facebook", tmp_path)
+    assert raw.y.tolist() == [0, 1, -1, 1]
+    assert pairs(raw) == [(0, 1), (0, 2), (1, 0), (2, 0), (2, 3), (3, 2)]
+    # status 1 2 | gender 1 2 | major 10 11 12 | minor 10 11 | dorm 7 8
+    assert raw.x.toarray().tolist() == [
+        [1, 0, 0, 1, 1, 0, 0, 0, 0, 1, 0],
+        [0, 1, 1, 0, 0, 0, 0, 1, 0, 0, 0],
+        [1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1],
+        [0, 0, 1, 0, 0, 0, 1, 0, 1, 1, 0],
+    ]
+    graph = preprocess(unchecked(registry, "facebook"), tmp_path)
+    # Node 2 has no year; node 3 loses its only friend with it and goes as isolated.
+    assert graph.node_ids.tolist() == [0, 1] and graph.raw_num_nodes == 3
+    assert graph.num_edges == 2 and graph.num_features == 11
+
+
+def test_facebook100_union(tmp_path):
+    second = INFO.copy()
+    second[:, 2] = [20, 10, 0, 20]
+    scipy.io.savemat(tmp_path / "A1.mat", {"A": FRIENDS, "local_info": INFO})
+    scipy.io.savemat(tmp_path / "B2.mat", {"A": FRIENDS, "local_info": second})
+    raw = LOADERS["facebook100_union"](tmp_path, ["A1.mat", "B2.mat"])
+    # status 1 2 | gender 1 2 | major 10 11 12 20; no minor, no dormitory.
+    assert raw.x.shape == (8, 8)
+    assert raw.x.toarray()[4].tolist() == [1, 0, 0, 1, 0, 0, 0, 1]
+    assert raw.y.tolist() == [0, 1, -1, 1] * 2
+    one = [(0, 1), (0, 2), (1, 0), (2, 0), (2, 3), (3, 2)]
+    assert pairs(raw) == one + [(a + 4, b + 4) for a, b in one]
+
+
+def test_wenet_from_a_users_file(registry, tmp_path):
+    arrays = {"x": X, "y": np.array([0, -1, 2, 2]), "edge_index": np.array(EDGES).T}
+    np.savez(tmp_path / "wenet.npz", **arrays)
+    graph = preprocess(unchecked(registry, "wenet"), tmp_path)
+    assert graph.num_nodes == 2, "node 1 has no class, which leaves node 0 without an edge"
+    assert graph.y.tolist() == [1, 1] and graph.num_classes == 2
+    with pytest.raises(GraphDPError, match=r"nodes: expected 37,576, found 2"):
+        preprocess(registry.resolve("wenet"), tmp_path)
+
+    np.savez(tmp_path / "wenet.npz", x=X, y=Y)
+    with pytest.raises(GraphDPError, match=r"lacks the array.* edge_index"):
+        preprocess(registry.resolve("wenet"), tmp_path)
+    np.savez(tmp_path / "wenet.npz", **(arrays | {"edge_index": np.array(EDGES)}))
+    with pytest.raises(GraphDPError, match=r"edge_index int64 \(5, 2\)"):
+        preprocess(registry.resolve("wenet"), tmp_path)
+
+
+def test_missing_raw_file_of_a_pyg_class_is_an_error_not_a_download(registry, tmp_path):
+    with pytest.raises(GraphDPError, match=r"Planetoid also needs .*ind\.cora\.x"):
+        load(registry, "cora", tmp_path)
+
+
+def test_few_non_zeros_become_sparse(registry, tmp_path):
+    x = np.zeros((4, 100), dtype=np.float32)
+    x[:, 0] = 1
+    for ones, sparse in ((1, True), (int(SPARSE_BELOW * 100), False)):
+        x[:, :ones] = 1
+        np.savez(tmp_path / "wenet.npz", x=x, y=Y, edge_index=np.array(EDGES).T)
+        assert sp.issparse(load(registry, "wenet", tmp_path).x) == sparse

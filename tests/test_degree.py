@@ -1,0 +1,224 @@
+"""Degree bounding: exact bound, uniform samples, and nothing touched that need not be."""
+
+import itertools
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from graphdp import degree
+from graphdp.errors import GraphDPError
+
+ALPHA = 1e-6
+
+
+def csr(degrees):
+    """A directed graph with the given out-degrees; targets count up within each row."""
+    indptr = np.concatenate([[0], np.cumsum(degrees)]).astype(np.int64)
+    indices = np.concatenate([np.arange(d) for d in degrees] + [[]]).astype(np.int32)
+    return indptr, indices
+
+
+def rows_of(indptr, values):
+    return [values[a:b] for a, b in itertools.pairwise(indptr)]
+
+
+def subset_counts(samples):
+    """How often each subset occurs among rows of a bool matrix, by bit pattern."""
+    codes = samples @ (1 << np.arange(samples.shape[1]))
+    return np.bincount(codes, minlength=1 << samples.shape[1])
+
+
+@given(
+    st.lists(st.integers(0, 40), min_size=1, max_size=30),
+    st.integers(1, 45),
+    st.integers(0, 2**63 - 1),
+)
+@settings(max_examples=150, deadline=None)
+def test_every_row_keeps_exactly_what_it_must(degrees, max_degree, seed):
+    indptr, indices = csr(degrees)
+    keep = degree.bound_out_degree(indptr, indices, max_degree, seed)
+    assert keep.dtype == bool and keep.shape == indices.shape
+    kept = [int(row.sum()) for row in rows_of(indptr, keep)]
+    assert kept == [min(d, max_degree) for d in degrees]
+    assert np.array_equal(keep, degree.bound_out_degree(indptr, indices, max_degree, seed))
+
+    new_indptr, new_indices = degree.apply_mask(indptr, indices, keep)
+    rows, masks = rows_of(indptr, indices), rows_of(indptr, keep)
+    expected = [row[mask] for row, mask in zip(rows, masks, strict=True)]
+    assert new_indptr.dtype == np.int64 and new_indices.dtype == np.int32
+    for found, row in zip(rows_of(new_indptr, new_indices), expected, strict=True):
+        assert np.array_equal(found, row)
+
+
+@given(
+    st.lists(st.integers(0, 30), min_size=2, max_size=20),
+    st.data(),
+    st.integers(1, 10),
+    st.integers(0, 2**32),
+)
+@settings(max_examples=100, deadline=None)
+def test_a_row_depends_on_no_other_row(degrees, data, max_degree, seed):
+    """Emptying or changing one node's out-list leaves the samples of all other nodes as they are:
+    what sensitivity √D under participant adjacency needs."""
+    node = data.draw(st.integers(0, len(degrees) - 1))
+    changed = list(degrees)
+    changed[node] = data.draw(st.integers(0, 60))
+    before, after = (
+        rows_of(indptr, degree.bound_out_degree(indptr, indices, max_degree, seed))
+        for indptr, indices in (csr(degrees), csr(changed))
+    )
+    for row in range(len(degrees)):
+        if row != node:
+            assert np.array_equal(before[row], after[row])
+
+
+def test_blocks_do_not_change_the_sample(monkeypatch):
+    degrees = np.random.default_rng(0).integers(0, 200, size=500)
+    indptr, indices = csr(degrees)
+    whole = degree.bound_out_degree(indptr, indices, 7, 3)
+    for entries in (1, 150, 5000):
+        monkeypatch.setattr(degree, "_BLOCK_ENTRIES", entries)
+        assert np.array_equal(whole, degree.bound_out_degree(indptr, indices, 7, 3))
+
+
+def test_the_last_node_sends_too():
+    indptr, indices = csr([0, 3, 0, 50])
+    keep = degree.bound_out_degree(indptr, indices, 5, 0)
+    assert rows_of(indptr, keep)[3].sum() == 5
+    assert rows_of(indptr, keep)[1].all()
+
+
+def test_only_out_edges_are_bounded():
+    """20 nodes point at node 0: no out-degree is above 1, so nothing may go."""
+    indptr = np.concatenate([[0], np.arange(21)]).astype(np.int64)
+    indices = np.zeros(20, dtype=np.int32)
+    assert degree.bound_out_degree(indptr, indices, 1, 0).all()
+
+
+def test_no_edges_and_a_bound_above_all_degrees():
+    indptr, indices = csr([0, 0])
+    keep = degree.bound_out_degree(indptr, indices, 3, 0)
+    assert keep.shape == (0,)
+    assert degree.apply_mask(indptr, indices, keep)[0].tolist() == [0, 0, 0]
+    indptr, indices = csr([4, 9])
+    assert degree.bound_out_degree(indptr, indices, 10, 0).all()
+
+
+def test_seeds_give_different_samples():
+    """Two independent samples of 1,000 rows, 5 of 50 edges each, agree in every row with
+    probability C(50, 5)^-1000 < 1e-6."""
+    indptr, indices = csr([50] * 1000)
+    first, second = (degree.bound_out_degree(indptr, indices, 5, seed) for seed in (0, 1))
+    assert (first != second).any()
+
+
+@pytest.mark.parametrize("width", [7, 8])
+def test_all_subsets_are_equally_likely(width):
+    """Subsets of 3 from the rows of one graph, beside longer rows (which pads the blocks).
+
+    Uniform subsets have uniform single and joint inclusions. Chi-square test at 1e-6 (expected
+    counts above 1,000); a right sampler fails with probability about 1e-6.
+    """
+    indptr, indices = csr([width, 13] * 60_000)
+    keep = degree.bound_out_degree(indptr, indices, 3, 11)
+    counts = subset_counts(keep.reshape(-1, width + 13)[:, :width].astype(np.int64))
+    valid = [sum(1 << i for i in chosen) for chosen in itertools.combinations(range(width), 3)]
+    assert counts.sum() == counts[valid].sum() == 60_000
+    assert stats.chisquare(counts[valid]).pvalue > ALPHA
+
+
+def test_uniform_over_seeds():
+    """One row, the last, under 8,000 seeds: all 10 subsets of 2 from 5, chi-square at 1e-6."""
+    indptr, indices = csr([2, 5])
+    samples = [degree.bound_out_degree(indptr, indices, 2, seed)[2:] for seed in range(8000)]
+    counts = subset_counts(np.array(samples, dtype=np.int64))
+    assert (counts > 0).sum() == 10
+    assert stats.chisquare(counts[counts > 0]).pvalue > ALPHA
+
+
+def test_rows_are_independent_of_their_neighbours():
+    """The choices of two consecutive rows, 1 of 3 each: 9 equally likely pairs, chi-square at
+    1e-6 with 100,000 pairs; likewise for rows 1,000 apart."""
+    indptr, indices = csr([3] * 200_000)
+    choice = degree.bound_out_degree(indptr, indices, 1, 5).reshape(-1, 3).argmax(axis=1)
+    assert stats.chisquare(np.bincount(3 * choice[::2] + choice[1::2])).pvalue > ALPHA
+    apart = np.bincount(3 * choice[:1000] + choice[1000:2000], minlength=9)
+    assert stats.chisquare(apart).pvalue > ALPHA
+
+
+def test_long_rows_are_sampled_evenly():
+    """100 of 1,000 in 2,000 rows: each position is kept Binomial(2000, 0.1) times. Exact tails,
+    Bonferroni over 1,000 positions and two sides: false alarm at most 1e-6 in all."""
+    indptr, indices = csr([1000] * 2000)
+    keep = degree.bound_out_degree(indptr, indices, 100, 2)
+    counts = keep.reshape(2000, 1000).sum(axis=0)
+    low, high = stats.binom.ppf([ALPHA / 2000, 1 - ALPHA / 2000], 2000, 0.1)
+    assert low <= counts.min() and counts.max() <= high
+
+
+@pytest.mark.parametrize("bad", [0, -3, 2.5, True])
+def test_a_bad_bound_is_refused(bad):
+    indptr, indices = csr([4])
+    with pytest.raises(GraphDPError, match="max_degree must be a whole number of at least 1"):
+        degree.bound_out_degree(indptr, indices, bad, 0)
+
+
+@pytest.mark.parametrize("indptr", [[0, 2], [1, 3], [0, 4, 3], []])
+def test_bad_pointers_are_refused(indptr):
+    with pytest.raises(GraphDPError, match="no CSR row pointer of 3 edges"):
+        degree.bound_out_degree(np.array(indptr, dtype=np.int64), np.zeros(3, np.int32), 1, 0)
+
+
+def test_a_mask_of_another_graph_is_refused():
+    indptr, indices = csr([4, 2])
+    with pytest.raises(GraphDPError, match="the graph has 6 edges"):
+        degree.apply_mask(indptr, indices, np.ones(5, dtype=bool))
+
+
+def test_masks_survive_the_file(tmp_path):
+    indptr, indices = csr([11, 3, 9])
+    masks = {seed: degree.bound_out_degree(indptr, indices, 4, seed) for seed in (0, 7)}
+    path = tmp_path / "masks.npz"
+    degree.save_masks(path, masks, max_degree=4, graph="a" * 64)
+    found = degree.load_masks(path, graph="a" * 64)
+    assert found.max_degree == 4 and found.masks.keys() == {0, 7}
+    for seed, keep in masks.items():
+        assert found.masks[seed].dtype == bool
+        assert np.array_equal(found.masks[seed], keep)
+    with pytest.raises(GraphDPError, match=re.escape(f"{path} holds degree masks of another")):
+        degree.load_masks(path, graph="b" * 64)
+
+
+def test_masks_are_packed(tmp_path):
+    """One bit per edge and seed, and little else."""
+    path = tmp_path / "masks.npz"
+    masks = {seed: np.ones(80_000, dtype=bool) for seed in range(10)}
+    degree.save_masks(path, masks, max_degree=1, graph="a" * 64)
+    assert path.stat().st_size < 10 * 80_000 / 8 + 10_000
+
+
+def test_a_damaged_mask_file_is_refused(tmp_path):
+    path = tmp_path / "masks.npz"
+    degree.save_masks(path, {0: np.ones(999, dtype=bool)}, max_degree=1, graph="a" * 64)
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(GraphDPError, match="not a readable degree-mask file") as error:
+        degree.load_masks(path, graph="a" * 64)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("masks", [{}, {0: np.ones(3, bool), 1: np.ones(4, bool)}])
+def test_masks_that_do_not_belong_together_are_refused(tmp_path, masks):
+    with pytest.raises(GraphDPError, match="must be of one length"):
+        degree.save_masks(tmp_path / "masks.npz", masks, max_degree=1, graph="a" * 64)
+
+
+def test_mask_fingerprints_tell_masks_apart():
+    keep = np.array([True, False, True])
+    assert degree.mask_fingerprint(keep) == degree.mask_fingerprint(keep.copy())
+    # The second packs to the same bits.
+    for other in (~keep, np.array([True, False, True, False])):
+        assert degree.mask_fingerprint(keep) != degree.mask_fingerprint(other)

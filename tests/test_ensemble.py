@@ -1,0 +1,563 @@
+"""The ensemble trainer against plain PyTorch and Opacus, and members against each other."""
+
+import functools
+
+import numpy as np
+import opacus
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from torch import nn
+from torch.nn import functional as F
+
+from ensemble_fixture import one_thread  # noqa: F401  (used by every test here)
+from graphdp.ensemble import MLP, Encoder, FullBatch, HopClassifier, Member, PoissonDP, train
+from graphdp.ensemble import training as trainer
+from graphdp.ensemble.features import PerMember, SharedDense, SharedSparse
+from graphdp.ensemble.networks import Layout, Stack
+from graphdp.ensemble.private import add_clipped_gradients
+from graphdp.errors import GraphDPError
+from graphdp.rng import generator
+
+NODES, FEATURES, HIDDEN, CLASSES, HOPS = 400, 30, 8, 4, 2
+
+
+# The networks written plainly, as the paper describes them.
+
+
+class PlainMLP(nn.Module):
+    def __init__(self, widths, batch_norm):
+        super().__init__()
+        pairs = list(zip(widths[:-1], widths[1:], strict=True))
+        self.linears = nn.ModuleList(nn.Linear(a, b) for a, b in pairs)
+        norms = widths[1:-1] if batch_norm else []
+        self.norms = nn.ModuleList(nn.BatchNorm1d(width) for width in norms)
+
+    def forward(self, x):
+        for i, linear in enumerate(self.linears[:-1]):
+            x = linear(x)
+            x = self.norms[i](x) if len(self.norms) else x
+            x = F.selu(x)
+        return self.linears[-1](x)
+
+    def parts(self):
+        parts = {f"linear{i}": linear for i, linear in enumerate(self.linears)}
+        return parts | {f"norm{i}": norm for i, norm in enumerate(self.norms)}
+
+
+class PlainHead(nn.Module):
+    def __init__(self, width, batch_norm):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(width) if batch_norm else None
+        self.linear = nn.Linear(width, CLASSES)
+
+    def forward(self, x):
+        x = F.normalize(x)
+        return self.linear(F.selu(self.norm(x) if self.norm else x))
+
+    def parts(self):
+        return {"head": self.linear} | ({"head_norm": self.norm} if self.norm else {})
+
+
+class PlainEncoder(nn.Module):
+    def __init__(self, widths, batch_norm):
+        super().__init__()
+        self.mlp = PlainMLP(widths, batch_norm)
+        self.head = PlainHead(widths[-1], batch_norm)
+
+    def forward(self, x):
+        return self.head(self.mlp(x))
+
+    def parts(self):
+        return self.mlp.parts() | self.head.parts()
+
+
+class PlainHopClassifier(nn.Module):
+    def __init__(self, inputs, batch_norm):
+        super().__init__()
+        self.bases = nn.ModuleList(nn.Linear(inputs, HIDDEN) for _ in range(HOPS + 1))
+        self.head = PlainHead(HIDDEN * (HOPS + 1), batch_norm)
+
+    def forward(self, x):
+        return self.head(torch.cat([base(x[:, k]) for k, base in enumerate(self.bases)], 1))
+
+    def parts(self):
+        return {f"bases[{k}]": base for k, base in enumerate(self.bases)} | self.head.parts()
+
+
+def networks(batch_norm):
+    shape = dict(hidden=HIDDEN, classes=CLASSES, batch_norm=batch_norm)
+    return {
+        "mlp": MLP(in_features=FEATURES, layers=3, **shape),
+        "encoder": Encoder(in_features=FEATURES, layers=2, **shape),
+        "deep encoder": Encoder(in_features=FEATURES, layers=3, **shape),
+        "classifier": HopClassifier(hops=HOPS, in_features=FEATURES, **shape),
+    }
+
+
+def plain(name, batch_norm, arrays=None):
+    """The plain network, in double precision, with the given parameters."""
+    hidden = [FEATURES, HIDDEN, HIDDEN]
+    net = {
+        "mlp": lambda: PlainMLP([*hidden, CLASSES], batch_norm),
+        "encoder": lambda: PlainEncoder(hidden, batch_norm),
+        "deep encoder": lambda: PlainEncoder([*hidden, HIDDEN], batch_norm),
+        "classifier": lambda: PlainHopClassifier(FEATURES, batch_norm),
+    }[name]().double()
+    if arrays is not None:
+        for part, tensor in tensors(net):
+            tensor.data.copy_(torch.from_numpy(pick(arrays, part)))
+    return net
+
+
+def tensors(net):
+    """(name in the ensemble, tensor) of every parameter and running statistic."""
+    for part, module in net.parts().items():
+        for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
+            if name != "num_batches_tracked":
+                yield f"{part}.{name}", tensor
+
+
+def pick(arrays, name):
+    """An array by name; "bases[k].weight" is group k of the stacked bases."""
+    if not name.startswith("bases["):
+        return arrays[name]
+    k, kind = int(name[6]), name.split(".")[1]
+    array = arrays[f"bases.{kind}"]
+    return array.reshape(HOPS + 1, HIDDEN, *array.shape[2:])[k]
+
+
+# Data
+
+
+def data(seed=0, kind="dense", members=1):
+    """(features as `train` takes them, dense x per member, labels); entries of very unlike size."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, CLASSES, NODES)
+    if kind == "hops":
+        x = rng.normal(size=(members, NODES, HOPS + 1, FEATURES)).astype(np.float32)
+        x += labels[:, None, None] / 2
+        return list(x), list(x), labels
+    x = rng.normal(size=(NODES, FEATURES)) * (rng.random((NODES, FEATURES)) < 0.2)
+    x[:, :CLASSES] += np.eye(CLASSES)[labels]
+    x = (x * rng.lognormal(size=(NODES, 1))).astype(np.float32)
+    x[7] = 0  # a row without entries
+    return sparse.csr_matrix(x) if kind == "sparse" else x, [x] * members, labels
+
+
+CASES = [
+    ("mlp", "dense"),
+    ("mlp", "sparse"),
+    ("encoder", "dense"),
+    ("encoder", "sparse"),
+    ("deep encoder", "sparse"),
+    ("classifier", "hops"),
+]
+each_case = pytest.mark.parametrize(("name", "kind"), CASES)
+
+
+def split(seed):
+    nodes = np.random.default_rng([seed, 1]).permutation(NODES)
+    return [np.sort(part) for part in np.split(nodes, [280, 340])]
+
+
+def member(seed, noise=0.0, rate=0.01, **changes):
+    train_nodes, val, test = split(seed)
+    fields = dict(
+        stream=(12, seed, "test"), learning_rate=rate, noise_multiplier=noise,
+        train=train_nodes, val=val, test=test,
+    )  # fmt: skip
+    return Member(**(fields | changes))
+
+
+def private(steps=45, noise_free=False, batch_size=32):
+    return PoissonDP(5, batch_size, batch_size / 280, steps, 1.0, noise_free=noise_free)
+
+
+def source(features, layout, like):
+    if isinstance(features, list):
+        return PerMember(features, like)
+    if sparse.issparse(features):
+        return SharedSparse(features, layout, like)
+    return SharedDense(features, like)
+
+
+# 1. Clipped sums against Opacus
+
+
+@functools.cache
+def opacus_sum(name, kind, clip, seeds, rows, scale=1.0):
+    """Per member: what Opacus sums up, by parameter name, for the given rows of its data."""
+    _, xs, labels = data(kind=kind, members=len(seeds))
+    layout = Layout(networks(False)[name])
+    sums = []
+    for s, seed in enumerate(seeds):
+        stack = initial(layout, [seed])
+        net = plain(name, False, stack.arrays())
+        sampled = opacus.GradSampleModule(net, loss_reduction="sum")
+        optimizer = opacus.optimizers.DPOptimizer(
+            torch.optim.SGD(sampled.parameters(), lr=1.0),
+            noise_multiplier=0.0,
+            max_grad_norm=clip,
+            expected_batch_size=len(rows),
+            loss_reduction="sum",
+        )
+        x = torch.from_numpy(xs[s][list(rows)]).double() * scale
+        loss = F.cross_entropy(sampled(x), torch.from_numpy(labels[list(rows)]), reduction="sum")
+        loss.backward()
+        optimizer.clip_and_accumulate()
+        sums.append({name: tensor.summed_grad.numpy() for name, tensor in tensors(net)})
+    return sums
+
+
+def initial(layout, seeds, dtype=torch.float64):
+    drawn = [layout.initial(generator(12, seed, "test", "init")) for seed in seeds]
+    return Stack(layout, *(torch.from_numpy(np.stack(v)).to(dtype) for v in zip(*drawn)))  # noqa: B905
+
+
+def ghost_sum(name, kind, clip, seeds, rows, dtype, scale=1.0, padding=3):
+    """Per member: the ensemble's clipped sum, with some padding, as `Stack.arrays` names it."""
+    features, _, labels = data(kind=kind, members=len(seeds))
+    features = [f * scale for f in features] if kind == "hops" else features * scale
+    layout = Layout(networks(False)[name])
+    stack = initial(layout, seeds, dtype)
+    inputs = source(features, layout, stack.values)
+    lookup = inputs.prepare_batches([np.arange(NODES)] * len(seeds))
+    padded = np.concatenate([rows, np.zeros(padding, np.int64)]).astype(np.int64)
+    present = torch.ones(len(seeds), len(padded), dtype=dtype)
+    present[:, len(rows) :] = 0
+    batch = inputs.batch(torch.from_numpy(np.stack([table[padded] for table in lookup])))
+    targets = torch.from_numpy(labels[padded]).expand(len(seeds), -1)
+    gradients = stack.gradients()
+    add_clipped_gradients(stack, batch, targets, present, clip, gradients)
+    return [gradients.member(s).arrays() for s in range(len(seeds))]
+
+
+ROWS = tuple(range(60))
+
+
+@each_case
+@pytest.mark.parametrize("clip", [0.3, 2.0, 50.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_clipped_sum_equals_opacus(name, kind, clip, dtype):
+    seeds = (0, 1, 2)
+    expected = opacus_sum(name, kind, clip, seeds, ROWS)
+    found = ghost_sum(name, kind, clip, seeds, np.array(ROWS), dtype)
+    for theirs, ours in zip(expected, found, strict=True):
+        for part, value in theirs.items():
+            np.testing.assert_allclose(pick(ours, part), value, rtol=1e-5, atol=1e-5)
+
+
+@each_case
+def test_some_samples_are_clipped_and_some_are_not(name, kind):
+    """Otherwise the comparison with Opacus at clip 2 would not see the clipping."""
+    norms = [
+        np.sqrt(sum((v**2).sum() for v in opacus_sum(name, kind, 1e9, (0,), (row,))[0].values()))
+        for row in ROWS[:20]
+    ]
+    assert min(norms) < 1.9 and max(norms) > 2.1
+
+
+# 5. A node's contribution
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    case=st.sampled_from(CASES),
+    row=st.integers(0, NODES - 1),
+    exponent=st.floats(-6, 10),
+    clip=st.floats(1e-3, 1e2),
+)
+def test_one_node_moves_the_sum_by_at_most_the_clip(case, row, exponent, clip):
+    """Sensitivity of the sum under add/remove of one node, for every member, at any feature scale
+    (Abadi et al. 2016, Algorithm 1)."""
+    scale = np.float32(10.0**exponent)
+    with_node = ghost_sum(*case, clip, (0, 1), np.array([1, 2, row]), torch.float64, scale)
+    without = ghost_sum(*case, clip, (0, 1), np.array([1, 2]), torch.float64, scale, padding=4)
+    for a, b in zip(with_node, without, strict=True):
+        moved = np.sqrt(sum(((a[part] - b[part]) ** 2).sum() for part in a))
+        assert moved <= clip * (1 + 1e-9)
+
+
+@each_case
+def test_one_huge_node_contributes_no_more_than_the_clip_in_float32(name, kind):
+    """Scales up to where the squared norm overflows: the sum stays finite and bounded."""
+    for scale in (1.0, 1e5, 1e10):
+        sums = ghost_sum(
+            name, kind, 1.0, (0, 1, 2), np.array([3]), torch.float32, np.float32(scale)
+        )
+        for arrays in sums:
+            norm = np.sqrt(sum((value.astype(float) ** 2).sum() for value in arrays.values()))
+            assert norm <= 1 + 1e-5
+
+
+def test_features_that_could_not_be_clipped_are_refused():
+    for bad in (np.nan, np.inf, 1e13):
+        features, _, labels = data()
+        features[5, 3] = bad
+        with pytest.raises(GraphDPError, match="finite"):
+            train(networks(False)["mlp"], features, labels, [member(0, 1.0)], private())
+
+
+# 2. Full batches against a plain loop
+
+
+@each_case
+@pytest.mark.parametrize("batch_norm", [True, False])
+def test_full_batch_training_equals_a_plain_loop(name, kind, batch_norm):
+    """Parameters, running statistics, predictions and best epoch after 20 epochs, in float64."""
+    features, xs, labels = data(kind=kind)
+    network, one = networks(batch_norm)[name], member(3)
+    fitted = train(
+        network, features, labels, [one], FullBatch(20), checkpoint="last", dtype=torch.float64
+    )[0]
+
+    net = plain(name, batch_norm, initial(Layout(network), [3]).arrays())
+    optimizer = torch.optim.Adam(net.parameters(), lr=one.learning_rate)
+    x, y = torch.from_numpy(xs[0]).double(), torch.from_numpy(labels)
+    history = []
+    for _ in range(20):
+        net.train()
+        optimizer.zero_grad()
+        F.cross_entropy(net(x[one.train]), y[one.train]).backward()
+        optimizer.step()
+        net.eval()
+        with torch.no_grad():
+            outputs = net(x)
+        right = (outputs.argmax(1) == y).numpy()
+        history.append(right[one.val].mean())
+
+    np.testing.assert_allclose(fitted.history, history, rtol=0, atol=1e-12)
+    for part, value in tensors(net):
+        np.testing.assert_allclose(
+            pick(fitted.parameters, part), value.detach().numpy(), rtol=1e-6, atol=1e-7
+        )
+    np.testing.assert_array_equal(fitted.predictions, outputs.argmax(1).numpy())
+    assert fitted.test_accuracy == pytest.approx(right[one.test].mean())
+    assert fitted.train_accuracy == pytest.approx(right[one.train].mean())
+    best = train(network, features, labels, [one], FullBatch(20), dtype=torch.float64)[0]
+    assert best.best_epoch == int(np.argmax(history)) + 1  # the first of the best
+    assert best.val_accuracy == pytest.approx(max(history))
+
+
+def test_the_best_epoch_keeps_its_own_parameters():
+    """The checkpoint of the best epoch equals the last one of a run that ends there."""
+    features, _, labels = data(kind="sparse")
+    network = networks(True)["mlp"]
+    best = train(network, features, labels, [member(1, rate=0.05)], FullBatch(30))[0]
+    assert 1 < best.best_epoch < 30
+    short = FullBatch(best.best_epoch)
+    same = train(network, features, labels, [member(1, rate=0.05)], short, checkpoint="last")[0]
+    for name, value in same.parameters.items():
+        np.testing.assert_array_equal(best.parameters[name], value)
+
+
+def test_embedding_is_the_normalised_output_of_the_encoder():
+    features, xs, labels = data(kind="sparse")
+    network = networks(True)["encoder"]
+    fitted = train(network, features, labels, [member(0)], FullBatch(3), dtype=torch.float64)[0]
+    net = plain("encoder", True, fitted.parameters).eval()
+    expected = F.normalize(net.mlp(torch.from_numpy(xs[0]).double())).detach().numpy()
+    assert fitted.embedding.dtype == np.float32 and fitted.embedding.shape == (NODES, HIDDEN)
+    np.testing.assert_allclose(fitted.embedding, expected, atol=1e-6)
+
+
+# DP training against a plain loop
+
+
+@each_case
+def test_private_training_equals_a_plain_loop(name, kind):
+    """Noise-free DP-Adam on the same Poisson rounds as a loop over Opacus' clipped sums."""
+    from graphdp.ensemble.sampling import PoissonRounds
+
+    features, xs, labels = data(kind=kind)
+    network, one, training = networks(False)[name], member(2), private(steps=12, noise_free=True)
+    fitted = train(
+        network, features, labels, [one], training, checkpoint="last", dtype=torch.float64
+    )[0]
+    assert fitted.rounds == 12
+
+    net = plain(name, False, initial(Layout(network), [2]).arrays())
+    sampled = opacus.GradSampleModule(net, loss_reduction="sum")
+    optimizer = opacus.optimizers.DPOptimizer(
+        torch.optim.Adam(sampled.parameters(), lr=0.01),
+        noise_multiplier=0.0, max_grad_norm=1.0, expected_batch_size=32, loss_reduction="mean",
+    )  # fmt: skip
+    sampled.loss_reduction = "sum"  # Opacus divides by the expected batch size, as we do
+    rounds = PoissonRounds(280, 32 / 280, generator(*one.stream, "sampling"))
+    x, y = torch.from_numpy(xs[0]).double(), torch.from_numpy(labels)
+    for _ in range(12):
+        nodes = one.train[rounds.take(1)[1]]
+        optimizer.zero_grad()
+        F.cross_entropy(sampled(x[nodes]), y[nodes], reduction="sum").backward()
+        optimizer.step()
+    for part, value in tensors(net):
+        np.testing.assert_allclose(
+            pick(fitted.parameters, part), value.detach().numpy(), rtol=1e-5, atol=1e-6
+        )
+
+
+# 3, 4, 8. Members and their company
+
+
+def block(training, name="encoder", kind="sparse", count=10, changes=None, **options):
+    """Fit `count` members; `changes` maps a member's position to changed fields."""
+    features, _, labels = data(kind=kind, members=count)
+    noise = 0.8 if isinstance(training, PoissonDP) else 0.0
+    members = [member(s, noise, 0.005 * (1 + s % 2)) for s in range(count)]
+    for s, fields in (changes or {}).items():
+        members[s] = member(s, **({"noise": noise} | fields))
+    batch_norm = isinstance(training, FullBatch)
+    return train(networks(batch_norm)[name], features, labels, members, training, **options)
+
+
+@pytest.mark.parametrize("training", [FullBatch(15), private()])
+@pytest.mark.parametrize(("name", "kind"), [("encoder", "sparse"), ("classifier", "hops")])
+def test_a_block_predicts_as_its_members_do_alone(training, name, kind):
+    together = block(training, name, kind)
+    features, _, labels = data(kind=kind, members=10)
+    batch_norm = isinstance(training, FullBatch)
+    noise = 0.0 if batch_norm else 0.8
+    equal = []
+    for s in range(10):
+        own = [features[s]] if kind == "hops" else features
+        one = member(s, noise, 0.005 * (1 + s % 2))
+        alone = train(networks(batch_norm)[name], own, labels, [one], training)[0]
+        equal.append(alone.predictions == together[s].predictions)
+        assert alone.best_epoch == together[s].best_epoch
+    assert np.mean(equal) >= 0.999
+
+
+@pytest.mark.parametrize("training", [FullBatch(8), private(steps=20)])
+@pytest.mark.parametrize(("name", "kind"), [("mlp", "dense"), ("mlp", "sparse")])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rate": 0.5},
+        {"noise": 3.0},
+        {"stream": ("another",)},
+        {"train": np.arange(350)},
+        {"train": np.array([5])},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_changing_one_member_leaves_the_others_bitwise(training, name, kind, change):
+    if "noise" in change and isinstance(training, FullBatch):
+        pytest.skip("full batches have no noise")
+    before = block(training, name, kind, count=4)
+    after = block(training, name, kind, count=4, changes={1: change})
+    for s in (0, 2, 3):
+        for part, value in before[s].parameters.items():
+            np.testing.assert_array_equal(after[s].parameters[part], value)
+    assert any((after[1].parameters[p] != v).any() for p, v in before[1].parameters.items())
+
+
+@pytest.mark.parametrize("training", [FullBatch(8), private(steps=20)])
+def test_labels_and_inputs_of_one_member_do_not_reach_the_others(training):
+    features, _, labels = data(kind="hops", members=3)
+    noise = 0.0 if isinstance(training, FullBatch) else 0.8
+    network = networks(isinstance(training, FullBatch))["classifier"]
+    members = [member(s, noise) for s in range(3)]
+    labels = np.stack([labels] * 3)
+    before = train(network, features, labels, members, training)
+    labels[1] = (labels[1] + 1) % CLASSES
+    after = train(network, [features[0], features[1] * 100, features[2]], labels, members, training)
+    for s in (0, 2):
+        for part, value in before[s].parameters.items():
+            np.testing.assert_array_equal(after[s].parameters[part], value)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("encoder", "sparse"), ("classifier", "hops")])
+def test_memory_limits_change_chunks_and_not_results(name, kind, monkeypatch):
+    whole = block(private(), name, kind)
+    sizes = []
+    chunks = trainer._chunks
+
+    def spy(*arguments):
+        for chunk in chunks(*arguments):
+            sizes.append(len(chunk))
+            yield chunk
+
+    monkeypatch.setattr(trainer, "_chunks", spy)
+    small = block(private(), name, kind, memory_mb=1)
+    assert len(sizes) > 1 and sum(sizes) == 10
+    for a, b in zip(whole, small, strict=True):
+        assert np.mean(a.predictions == b.predictions) >= 0.999
+        assert a.best_epoch == b.best_epoch
+
+
+def test_equal_arguments_give_equal_results():
+    for training in (FullBatch(5), private(steps=10)):
+        a, b = block(training, count=3), block(training, count=3)
+        for one, other in zip(a, b, strict=True):
+            for part, value in one.parameters.items():
+                np.testing.assert_array_equal(other.parameters[part], value)
+
+
+# 9. It learns
+
+
+@pytest.mark.parametrize(
+    ("training", "noise"), [(FullBatch(60), 0.0), (PoissonDP(10, 64, 64 / 280, 300, 1.0), 0.7)]
+)
+def test_it_learns_what_is_easy(training, noise):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, CLASSES, NODES)
+    x = (np.eye(CLASSES)[labels] * 3 + rng.normal(size=(NODES, CLASSES)) * 0.3).astype(np.float32)
+    hops = np.stack([x, x, -x], 1)
+    shape = dict(in_features=CLASSES, hidden=16, classes=CLASSES, batch_norm=noise == 0)
+    for network, features in (
+        (MLP(layers=3, **shape), x),
+        (Encoder(layers=2, **shape), sparse.csr_matrix(x)),
+        (HopClassifier(hops=2, **shape), [hops, hops]),
+    ):
+        members = [member(0, noise), member(1, noise)]
+        for one in train(network, features, labels, members, training, checkpoint="last"):
+            assert one.test_accuracy > 0.95 and one.val_accuracy == one.history[-1]
+            assert one.best_epoch == training.epochs
+
+
+# 10. What is refused
+
+
+def refused(match, *, training=None, network=None, features=None, labels=None, **fields):
+    x, _, y = data()
+    with pytest.raises(GraphDPError, match=match) as caught:
+        train(
+            network or networks(False)["mlp"],
+            x if features is None else features,
+            y if labels is None else labels,
+            [member(0, **({"noise": 1.0} | fields))],
+            training or private(),
+        )
+    assert "\n" not in str(caught.value)
+
+
+def test_noise_of_zero_is_refused_unless_said():
+    for noise in (0.0, -1.0, np.nan, np.inf):
+        refused("no privacy", noise=noise)
+    refused("would not be used", noise=1.0, training=private(noise_free=True))
+    refused("would not be used", noise=1.0, training=FullBatch(2))
+
+
+def test_what_does_not_fit_together_is_refused():
+    refused("batch norm", network=networks(True)["mlp"])
+    refused("not distinct", train=np.array([1, 1, 2]))
+    refused("empty", val=np.array([], np.int64))
+    refused("not in the graph", test=np.array([NODES]))
+    refused("learning rate", rate=0.0)
+    refused("labels", labels=np.full(NODES, CLASSES))
+    refused("labels", labels=np.zeros(NODES))
+    refused("shape", features=np.zeros((NODES, 3), np.float32))
+    refused("per member", network=networks(False)["classifier"])
+    refused("hop inputs", network=networks(False)["classifier"], features=[np.zeros((NODES, 2, 3))])
+    refused("sampling rate", training=PoissonDP(1, 32, 1.5, 3, 1.0))
+    refused("positive steps", training=PoissonDP(1, 32, 0.1, 0, 1.0))
+    refused("epochs", training=FullBatch(0), noise=0.0)
+    with pytest.raises(GraphDPError, match="in_features"):
+        MLP(in_features=0, hidden=1, layers=1, classes=2, batch_norm=False)
+    x, _, y = data()
+    with pytest.raises(GraphDPError, match="checkpoint"):
+        train(networks(True)["mlp"], x, y, [member(0)], FullBatch(1), checkpoint="best")

@@ -1,0 +1,220 @@
+"""The random parts of DP training: Poisson rounds and Gaussian noise.
+
+Every statistical test states the probability that a right implementation fails it; the seeds are
+fixed, so a passing test keeps passing.
+"""
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from ensemble_fixture import one_thread  # noqa: F401  (used by every test here)
+from graphdp.ensemble import MLP, Member, PoissonDP, train
+from graphdp.ensemble import training as trainer
+from graphdp.ensemble.optimiser import Adam
+from graphdp.ensemble.private import GaussianNoise
+from graphdp.ensemble.sampling import PoissonRounds
+from graphdp.errors import GraphDPError
+from graphdp.rng import generator
+
+FAILURE = 1e-6
+
+
+def indicators(size, rate, rounds, name="a"):
+    """Poisson samples as a 0/1 matrix (rounds, size)."""
+    counts, items = PoissonRounds(size, rate, generator(1, name)).take(rounds)
+    taken = np.zeros((rounds, size), np.int64)
+    taken[np.repeat(np.arange(rounds), counts), items] = 1
+    assert taken.sum() == counts.sum()  # nobody twice in a round
+    return taken
+
+
+def assert_binomial(successes, trials, probability):
+    """Every count lies where Binomial(trials, probability) puts it; a right count fails with
+    probability at most `FAILURE` over all of `successes` together."""
+    tail = FAILURE / (2 * np.size(successes))
+    low, high = stats.binom.ppf([tail, 1 - tail], trials, probability)
+    assert np.min(successes) >= low and np.max(successes) <= high
+
+
+@pytest.mark.parametrize(("size", "rate"), [(40, 0.1), (7, 0.6), (3, 1.0), (300, 0.003)])
+def test_poisson_rounds_take_each_item_independently(size, rate):
+    """Inclusion of each item, of each pair in one round, and of each item in two rounds running.
+
+    Fails a right sampler with probability at most 3e-6 per case (three families at 1e-6).
+    """
+    rounds = 30_000
+    taken = indicators(size, rate, rounds)
+    assert_binomial(taken.sum(0), rounds, rate)
+    pairs = (taken.T.astype(float) @ taken.astype(float))[np.triu_indices(size, 1)]
+    assert_binomial(pairs, rounds, rate**2)
+    assert_binomial((taken[0::2] & taken[1::2]).sum(0), rounds // 2, rate**2)
+
+
+def test_batch_sizes_are_binomial():
+    """Chi-square test of the sizes against Binomial(60, 0.2): fails with probability 1e-6."""
+    rounds = 50_000
+    sizes = indicators(60, 0.2, rounds).sum(1)
+    edges = np.arange(5, 21)
+    observed = np.bincount(np.digitize(sizes, edges), minlength=edges.size + 1)
+    below = stats.binom.cdf(edges - 1, 60, 0.2)
+    expected = np.diff(np.concatenate([[0], below, [1]])) * rounds
+    assert expected.min() > 50
+    assert stats.chisquare(observed, expected).pvalue > FAILURE
+
+
+def test_rounds_do_not_depend_on_how_many_are_asked_for():
+    whole = PoissonRounds(50, 0.3, generator(2)).take(2000)
+    piecemeal = PoissonRounds(50, 0.3, generator(2))
+    parts = [piecemeal.take(k) for k in [1, 3, 996, 0, 1000]]
+    np.testing.assert_array_equal(whole[0], np.concatenate([counts for counts, _ in parts]))
+    np.testing.assert_array_equal(whole[1], np.concatenate([items for _, items in parts]))
+
+
+def test_impossible_sampling_is_refused():
+    for size, rate in ((0, 0.5), (5, 0.0), (5, 1.1), (5, float("nan"))):
+        with pytest.raises(GraphDPError):
+            PoissonRounds(size, rate, generator(1))
+
+
+# The training loop
+
+
+NODES = 200
+NETWORK = MLP(in_features=6, hidden=8, layers=2, classes=3, batch_norm=False)
+
+
+def data():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(NODES, 6)).astype(np.float32), rng.integers(0, 3, NODES)
+
+
+def member(name, noise=1.0, nodes=150):
+    return Member((name,), 0.01, noise, np.arange(nodes), np.arange(150, 170), np.arange(170, 200))
+
+
+def spied(monkeypatch):
+    """A list that gets what each optimiser step is given."""
+    given = []
+    step = Adam.step
+
+    def spy(self, gradients):
+        given.append(gradients.clone())
+        step(self, gradients)
+
+    monkeypatch.setattr(Adam, "step", spy)
+    return given
+
+
+@pytest.mark.parametrize(("steps", "epochs"), [(1, 1), (23, 5), (3, 7), (16, 2)])
+def test_exactly_the_stated_rounds_are_executed(steps, epochs, monkeypatch):
+    """Sampled, stepped and reported rounds are all `steps`, whatever the number of epochs."""
+    given = spied(monkeypatch)
+    training = PoissonDP(epochs, 20, 20 / 150, steps, 1.0)
+    fitted = train(NETWORK, *data(), [member("a"), member("b")], training)
+    assert len(given) == steps
+    assert [one.rounds for one in fitted] == [steps, steps]
+    assert all(one.history.shape == (epochs,) for one in fitted)
+
+
+def test_epochs_end_after_their_share_of_the_rounds(monkeypatch):
+    """Epoch i ends after round floor(i · steps / epochs)."""
+    given, ends = spied(monkeypatch), []
+    end_epoch = trainer._Chunk._end_epoch
+    monkeypatch.setattr(
+        trainer._Chunk, "_end_epoch", lambda *a: (ends.append(len(given)), end_epoch(*a))
+    )
+    train(NETWORK, *data(), [member("a")], PoissonDP(4, 20, 0.1, 11, 1.0))
+    assert ends == [2, 5, 8, 11]
+
+
+@pytest.mark.parametrize("batch_size", [1, 40])
+def test_batches_hold_exactly_the_sampled_nodes(batch_size):
+    """Also where a batch is many times wider than a pass (batch size 1: passes of 16)."""
+    x, labels = data()
+    members = [member("a"), member("b", nodes=90)]
+    like = torch.empty(0)
+    training = PoissonDP(1, batch_size, 0.3, 20, 1.0)
+    source = trainer.SharedDense(x, like)
+    batches = trainer._Batches(training, source, np.stack([labels] * 2), members, like)
+    expected = [PoissonRounds(m.train.size, 0.3, generator(*m.stream, "sampling")) for m in members]
+    most = 0
+    for _ in range(20):
+        passes = batches.next()
+        most = max(most, len(passes))
+        for s, rounds in enumerate(expected):
+            rows, targets, present = (
+                torch.cat([part[i][s] for part in passes]).numpy() for i in range(3)
+            )
+            nodes = rounds.take(1)[1]
+            np.testing.assert_array_equal(rows[present == 1], nodes)
+            np.testing.assert_array_equal(targets[present == 1], labels[nodes])
+    assert batches.rounds == 20
+    assert most == 1 if batch_size == 40 else most > 2
+
+
+def test_the_width_of_a_pass_changes_nothing(monkeypatch):
+    results = []
+    for width in (16, 256):
+        monkeypatch.setattr(trainer, "_width", lambda training, width=width: width)
+        training = PoissonDP(3, 60, 0.4, 30, 1.0)
+        results.append(train(NETWORK, *data(), [member("a"), member("b")], training)[1])
+    for name, value in results[0].parameters.items():
+        np.testing.assert_allclose(value, results[1].parameters[name], atol=1e-4)
+
+
+# Noise
+
+
+def noise_only_gradients(monkeypatch, multipliers, clip=2.5, batch_size=20, steps=400):
+    """What Adam is given when (almost surely, failing with probability 6e-5) no node is sampled,
+    in units of noise_multiplier · clip / batch_size: (steps, members, parameters)."""
+    given = spied(monkeypatch)
+    members = [member(f"m{i}", noise) for i, noise in enumerate(multipliers)]
+    train(NETWORK, *data(), members, PoissonDP(2, batch_size, 1e-9, steps, clip))
+    unit = torch.tensor(multipliers)[:, None] * clip / batch_size
+    return (torch.stack(given) / unit).double().numpy()
+
+
+def test_noise_has_the_stated_standard_deviation(monkeypatch):
+    """The update's noise is N(0, (noise multiplier · C / B)²), for every member and layer.
+
+    Chi-square test of the variance per member and layer, Kolmogorov-Smirnov test per member:
+    a right implementation fails with probability at most 1e-6.
+    """
+    draws = noise_only_gradients(monkeypatch, [0.3, 1.0, 7.0])
+    ends = np.cumsum([6 * 8, 8, 8 * 3, 3])
+    assert draws.shape[2] >= ends[-1]
+    tests = 3 * 5
+    for s in range(3):
+        for layer in np.split(draws[:, s], ends, axis=1)[:4]:
+            low, high = stats.chi2.ppf([FAILURE / tests / 2, 1 - FAILURE / tests / 2], layer.size)
+            assert low <= (layer**2).sum() <= high
+        values = draws[:, s, : ends[-1]].ravel()
+        assert stats.kstest(values, "norm").pvalue > FAILURE / tests
+
+
+def test_noise_streams_differ_between_members_layers_and_steps(monkeypatch):
+    """No two members, parameters or steps share noise: all correlations are those of chance.
+
+    A right implementation fails with probability at most 3e-6 (normal tails, three families).
+    """
+    draws = noise_only_gradients(monkeypatch, [1.0, 1.0, 1.0, 1.0])[:, :, : 6 * 8 + 8 + 8 * 3 + 3]
+    for axis in range(3):
+        rows = np.moveaxis(draws, axis, 0).reshape(draws.shape[axis], -1)
+        correlation = np.corrcoef(rows)[np.triu_indices(len(rows), 1)]
+        bound = stats.norm.isf(FAILURE / 2 / correlation.size) / np.sqrt(rows.shape[1])
+        assert np.abs(correlation).max() < bound
+
+
+def test_noise_of_a_member_does_not_depend_on_its_block():
+    together = GaussianNoise([5, 6, 7], torch.tensor([[1.0], [2.0], [3.0]]), 100)
+    alone = GaussianNoise([6], torch.tensor([[2.0]]), 100)
+    for _ in range(3):
+        torch.testing.assert_close(together.steps()[:, 1:2], alone.steps(), rtol=0, atol=0)
+
+
+def test_an_empty_batch_still_adds_noise_and_steps(monkeypatch):
+    draws = noise_only_gradients(monkeypatch, [1.0], steps=5)
+    assert draws.shape[0] == 5 and (np.abs(draws).max(axis=(1, 2)) > 0).all()

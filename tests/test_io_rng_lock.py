@@ -1,0 +1,86 @@
+"""Whole files or none, named random streams, and the lock that a kill releases."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+from graphdp import io, lock, rng
+from graphdp.errors import GraphDPError
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path):
+    path = tmp_path / "out.json"
+    io.write_json(path, {"a": 1})
+
+    def fail_half_way():
+        with io.atomic_path(path) as temporary:
+            temporary.write_text("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail_half_way()
+    assert io.read_json(path) == {"a": 1}
+    assert os.listdir(tmp_path) == ["out.json"]
+
+
+def test_json_refuses_what_json_cannot_say(tmp_path):
+    with pytest.raises(ValueError, match="JSON compliant"):
+        io.write_json(tmp_path / "x.json", {"epsilon": float("inf")})
+    assert os.listdir(tmp_path) == []
+
+
+def test_equal_arrays_give_equal_bytes(tmp_path):
+    x = np.arange(12.0).reshape(3, 4)
+    io.save_npz(tmp_path / "a.npz", x=x)
+    io.save_npz(tmp_path / "b.npz", x=x.copy())
+    assert io.sha256_file(tmp_path / "a.npz") == io.sha256_file(tmp_path / "b.npz")
+    assert np.array_equal(io.load_npz(tmp_path / "a.npz")["x"], x)
+
+
+def test_array_digests_see_values_shape_and_dtype():
+    x = np.zeros(4, dtype=np.float32)
+    y = x.copy()
+    y[2] = 1
+    digests = {
+        io.sha256_arrays(a)
+        for a in (x, y, x.reshape(2, 2), x.astype(np.int32), x.astype(np.float64))
+    }
+    assert len(digests) == 5
+
+
+def test_streams_depend_on_the_name_alone():
+    first = rng.generator(1, 2, "noise").standard_normal(4)
+    rng.generator(1, 2, "other").standard_normal(9)
+    assert np.array_equal(first, rng.generator(1, 2, "noise").standard_normal(4))
+
+
+def test_different_names_are_different_streams():
+    names = [(1, 2), (2, 1), (1, "2"), (12,), (1, 2, ""), (1.5, 2)]
+    assert len({rng.stream_seed(*name) for name in names}) == len(names)
+
+
+HOLDER = """
+import sys, time
+from graphdp import lock
+lock.hold(sys.argv[1])
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def test_lock_stops_a_second_run_and_dies_with_its_holder(tmp_path):
+    path = tmp_path / "lock"
+    command = [sys.executable, "-c", textwrap.dedent(HOLDER), str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(GraphDPError, match=str(holder.pid)):
+            lock.hold(path)
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+    lock.hold(path)
+    os.close(lock._held.pop())

@@ -1,0 +1,543 @@
+"""Rows, selection, tables and published numbers of the paper's artefacts."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.stats
+
+from graphdp.errors import GraphDPError
+from graphdp.paper import accuracy, cells, labels, printing, rows, select, tables
+from paper_fixture import context, synthetic_rows
+
+PUBLISHED = Path(__file__).parents[1] / "config" / "published" / "gap.csv"
+# An ε with a value must be followed by what it means.
+_VALUE = r"(?:[\d.]+(?![\d.])|∞|\$\\infty\$)"
+BARE = re.compile(
+    rf"(?:ε|\\varepsilon\$?)\s*=\s*{_VALUE}(?! \((?:edge level|node level|no privacy))"
+)
+
+
+@pytest.fixture
+def study():
+    return context(published=PUBLISHED)
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory):
+    """The synthetic study's rows in two files, as two jobs would write them."""
+    frame = synthetic_rows(context(published=PUBLISHED))
+    folder = tmp_path_factory.mktemp("parts")
+    half = len(frame) // 2
+    frame.iloc[half:].to_csv(folder / "a.csv", index=False)
+    frame.iloc[:half].to_csv(folder / "b.csv", index=False)
+    return [folder / "a.csv", folder / "b.csv"]
+
+
+@pytest.fixture(scope="module")
+def written(parts):
+    """rows.csv of the synthetic study."""
+    path = parts[0].with_name("rows.csv")
+    rows.collect_rows(parts, path)
+    return path
+
+
+def _small(**settings):
+    """Rows of one cell: settings name -> [(val, test) per seed]."""
+    lines = []
+    for hops, values in settings.items():
+        for seed, (val, test) in enumerate(values):
+            lines.append(
+                {
+                    "study": "s",
+                    "dataset": "d",
+                    "method": "gap",
+                    "level": "edge",
+                    "epsilon": "4",
+                    "delta": 1e-7,
+                    "seed": seed,
+                    "hyperparameters": json.dumps({"hops": int(hops.removeprefix("k"))}),
+                    "val_accuracy": val,
+                    "test_accuracy": test,
+                    "checkpoint": "best_validation",
+                    "epsilon_basis": "as_published",
+                    "adjacency": "edge_directed",
+                    "epsilon_status": "proven",
+                }
+            )
+    return pd.DataFrame(lines)
+
+
+# --------------------------------------------------------------------------------------------- rows
+
+
+def test_rows_survive_a_round_trip_exactly(tmp_path, study):
+    frame = synthetic_rows(study)
+    frame.to_csv(tmp_path / "part.csv", index=False)
+    rows.collect_rows([tmp_path / "part.csv"], tmp_path / "rows.csv")
+    back = rows.read_rows(tmp_path / "rows.csv")
+    key = list(rows.IDENTITY)
+    left, right = (f.sort_values(key).reset_index(drop=True) for f in (frame, back))
+    assert list(left["test_accuracy"]) == list(right["test_accuracy"])
+    assert list(left["hyperparameters"]) == list(right["hyperparameters"])
+    assert set(back["epsilon"]) == {"inf", "0.5", "1", "4", "2", "8"}
+    assert back.loc[back["method"] == "gap", "hp_hops"].isin([1, 2]).all()
+    assert back.loc[back["method"] == "mlp", "hp_hops"].isna().all()
+    assert back["delta"].isna().equals(back["level"] == "none")
+
+
+def test_collecting_does_not_depend_on_the_order_of_the_files(tmp_path, parts, written):
+    again = tmp_path / "again.csv"
+    rows.collect_rows(parts[::-1], again)
+    assert again.read_bytes() == written.read_bytes()
+    back = rows.read_rows(again)
+    gap = back[
+        (back["dataset"] == "pubmed") & (back["method"] == "gap") & (back["level"] == "node")
+    ]
+    assert [float(e) for e in gap["epsilon"]] == sorted(float(e) for e in gap["epsilon"])
+    # Degrees sort as numbers: 10 before 100 before 200, at each number of hops.
+    first = gap[(gap["epsilon"] == "2") & (gap["hp_encoder_layers"] == 2) & (gap["hp_hops"] == 1)]
+    assert list(first["hp_max_degree"].drop_duplicates()) == [10, 100, 200]
+
+
+def test_collecting_refuses_a_model_twice(tmp_path, parts):
+    with pytest.raises(GraphDPError, match=r"185 rows stand twice, the first is study=") as error:
+        rows.collect_rows([*parts, parts[0]], tmp_path / "out.csv")
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_no_results_at_all_give_an_empty_table_with_all_columns(tmp_path):
+    rows.collect_rows([], tmp_path / "rows.csv")
+    empty = rows.read_rows(tmp_path / "rows.csv")
+    assert len(empty) == 0
+    assert set(rows.COLUMNS) <= set(empty.columns)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("epsilon", "4 or so", "not a token"),
+        ("epsilon", "-1", "not a token"),
+        ("epsilon", "nan", "not a token"),
+        ("val_accuracy", "76.3", "fraction between 0 and 1"),
+        ("test_accuracy", "", "test_accuracy is empty"),
+        ("noise_multiplier", "0", "noise of scale 0"),
+        ("noise_multiplier", "much", "not a number"),
+        ("delta", "", "0 < delta < 1"),
+        ("delta", "1", "0 < delta < 1"),
+        ("level", "graph", "level is not one of"),
+        ("level", "none", "belong together"),
+        ("seed", "1.5", "whole number"),
+        ("epsilon_status", "sure", "epsilon_status is not one of"),
+        ("adjacency", "", "needs its epsilon_basis and adjacency"),
+        ("hyperparameters", "{hops: 2}", "not a JSON object"),
+        ("hyperparameters", "[2]", "not a JSON object"),
+    ],
+)
+def test_a_broken_row_is_refused_with_its_line(tmp_path, study, column, value, message):
+    frame = synthetic_rows(study).astype(str)
+    frame = frame[(frame["level"] == "edge")].reset_index(drop=True)
+    frame.loc[3, column] = value
+    frame.to_csv(tmp_path / "part.csv", index=False)
+    with pytest.raises(GraphDPError, match=message) as error:
+        rows.read_rows(tmp_path / "part.csv")
+    assert "\n" not in str(error.value)
+    if column != "epsilon":
+        assert str(error.value).startswith("part.csv: line 5: ")
+
+
+def test_a_missing_column_is_named(tmp_path, study):
+    synthetic_rows(study).drop(columns=["adjacency"]).to_csv(tmp_path / "part.csv", index=False)
+    with pytest.raises(GraphDPError, match="no column adjacency"):
+        rows.collect([tmp_path / "part.csv"])
+
+
+# ---------------------------------------------------------------------------------------- selection
+
+
+def test_selection_follows_validation_and_not_test_accuracy():
+    frame = _small(
+        k1=[(0.70, 0.99), (0.70, 0.99), (0.70, 0.99)],
+        k2=[(0.60, 0.50), (0.80, 0.52), (0.73, 0.54)],  # mean 0.71: the best, though not everywhere
+        k3=[(0.90, 0.60), (0.60, 0.60), (0.60, 0.60)],  # has the best single validation accuracy
+    )
+    best, left_out = select.select_best(frame)
+    assert left_out == {}
+    assert {json.loads(h)["hops"] for h in best["hyperparameters"]} == {2}
+    assert list(best["test_accuracy"]) == [0.50, 0.52, 0.54]
+    assert list(best["settings_compared"]) == [3, 3, 3]
+    assert select.summarise(best)["mean"].item() == pytest.approx(52.0, abs=1e-9)
+
+
+def test_of_equal_settings_the_first_by_value_wins():
+    # 10 sorts before 9 as text; the means are equal although the sums round differently.
+    values = [(0.1, 0.5), (0.2, 0.5), (0.3, 0.5)]
+    best, _ = select.select_best(_small(k10=values, k9=values[::-1]))
+    assert {json.loads(h)["hops"] for h in best["hyperparameters"]} == {9}
+
+
+def test_a_setting_without_all_seeds_is_not_compared():
+    frame = _small(k1=[(0.6, 0.6)] * 3, k2=[(0.9, 0.9)] * 2)
+    best, left_out = select.select_best(frame)
+    assert {json.loads(h)["hops"] for h in best["hyperparameters"]} == {1}
+    assert set(best["settings_compared"]) == {1}
+    assert set(best["settings_incomplete"]) == {1}
+    assert left_out == {}
+    disjoint = frame[~((frame["seed"] == 0) & frame["hyperparameters"].str.contains("1"))]
+    best, left_out = select.select_best(disjoint)
+    assert len(best) == 0
+    assert left_out == {("d", "gap", "edge", "4"): "incomplete: none of 2 settings has all seeds"}
+
+
+def test_a_cell_must_not_mix_guarantees():
+    frame = _small(k1=[(0.6, 0.6)] * 2)
+    frame.loc[1, "adjacency"] = "edge_undirected"
+    with pytest.raises(GraphDPError, match="mix adjacency 'edge_directed' and 'edge_undirected'"):
+        select.select_best(frame)
+    twice = pd.concat([_small(k1=[(0.6, 0.6)])] * 2)
+    with pytest.raises(GraphDPError, match="hold a seed twice"):
+        select.select_best(twice)
+
+
+def test_bootstrap_interval_agrees_with_scipy():
+    """Two percentile intervals with 20,000 resamples each, of the same ten values.
+
+    With s the standard deviation of the resampled means, a limit has the standard error
+    √(0.025 · 0.975 / 20,000) / (φ(1.96) / s) = 0.019 s, the difference of two limits 0.027 s.
+    The tolerance of 0.15 s is more than five of those: failure probability below 1e-6.
+    """
+    values = np.random.default_rng(3).normal(0.72, 0.03, size=10)
+    tolerance = 0.15 * values.std() / np.sqrt(len(values))
+    mean, low, high = select.bootstrap_ci(values, resamples=20_000)
+    theirs = scipy.stats.bootstrap(
+        (values,), np.mean, n_resamples=20_000, method="percentile", rng=np.random.default_rng(7)
+    ).confidence_interval
+    assert mean == pytest.approx(values.mean(), abs=1e-12)
+    assert low == pytest.approx(theirs.low, abs=tolerance)
+    assert high == pytest.approx(theirs.high, abs=tolerance)
+    assert low < mean < high
+
+
+def test_bootstrap_interval_covers_the_mean_as_often_as_it_says():
+    """Coverage over 2,000 samples of 40 normal values, each with its own resamples.
+
+    The percentile interval covers about 93.8 % here (z limits instead of t, and a variance that is
+    too small by 39/40). The number covered then has a standard deviation of 10.8, so leaving
+    [0.91, 0.966] takes more than five of them: failure probability below 1e-6.
+    """
+    draws = np.random.default_rng(11).normal(size=(2000, 40))
+    hits = 0
+    for seed, values in enumerate(draws):
+        _, low, high = select.bootstrap_ci(values, seed=seed)
+        hits += low <= 0 <= high
+    assert 0.91 < hits / 2000 < 0.966
+
+
+def test_bootstrap_of_one_value_claims_no_interval():
+    mean, low, high = select.bootstrap_ci([0.5])
+    assert mean == 0.5
+    assert np.isnan(low) and np.isnan(high)
+    with pytest.raises(GraphDPError, match="no values"):
+        select.bootstrap_ci([])
+    assert select.bootstrap_ci([1, 2, 4]) == select.bootstrap_ci([1, 2, 4])
+
+
+# ------------------------------------------------------------------------------------------- tables
+
+
+def _line(table, *cell):
+    found = table[(table[list(select.CELL)] == list(cell)).all(axis=1)]
+    assert len(found) == 1
+    return found.iloc[0]
+
+
+def test_table_numbers_equal_a_computation_by_hand(written, study):
+    frame = rows.read_rows(written)
+    table = accuracy.accuracy_table(frame, study)
+    line = _line(table, "pubmed", "gap", "node", "8")
+    mine = frame[
+        (frame["dataset"] == "pubmed")
+        & (frame["method"] == "gap")
+        & (frame["level"] == "node")
+        & (frame["epsilon"] == "8")
+    ]
+    by_setting = {}
+    for row in mine.to_dict("records"):
+        setting = json.loads(row["hyperparameters"])
+        # The grids of Figures 7 and 9 are not part of the table's.
+        if setting["encoder_layers"] == 2 and setting["max_degree"] in (100, 200):
+            by_setting.setdefault(row["hyperparameters"], []).append(row)
+    assert len(by_setting) == 4
+    best = max(by_setting, key=lambda s: np.mean([r["val_accuracy"] for r in by_setting[s]]))
+    tests = [100 * r["test_accuracy"] for r in by_setting[best]]
+    assert line["mean"] == pytest.approx(np.mean(tests), abs=1e-9)
+    assert min(tests) <= line["ci_low"] < line["mean"] < line["ci_high"] <= max(tests)
+    assert line["n"] == 5
+    assert line["hyperparameters"] == best
+    assert line["delta"] == 1e-5
+    assert line["adjacency"] == "node_add_remove"
+    assert line["epsilon_status"] == "refuted"
+    assert line["missing_reason"] == ""
+
+
+def test_a_grid_of_another_experiment_does_not_leak_into_the_table(written, study):
+    frame = rows.read_rows(written)
+    wanted = _line(accuracy.accuracy_table(frame, study), "pubmed", "gap", "node", "8")
+    narrow = (frame["hp_max_degree"] == 10) | (frame["hp_encoder_layers"] == 0)
+    frame.loc[narrow, "val_accuracy"] = 1.0
+    still = _line(accuracy.accuracy_table(frame, study), "pubmed", "gap", "node", "8")
+    assert narrow.any()
+    assert still["hyperparameters"] == wanted["hyperparameters"]
+    frame.loc[frame["hp_max_degree"] == 200, "val_accuracy"] = 1.0
+    moved = _line(accuracy.accuracy_table(frame, study), "pubmed", "gap", "node", "8")
+    assert json.loads(moved["hyperparameters"])["max_degree"] == 200
+
+
+def test_a_grid_may_differ_by_dataset(written, study):
+    frame = rows.read_rows(written)
+    node = study["experiments"]["accuracy"][2]
+    assert node["batch_size"] == {"default": [256], "elsewhere": [2048]}
+    found = cells.experiment_rows(frame, study, "accuracy")
+    kept = found[(found["level"] == "node") & (found["method"] == "gap")]
+    assert set(kept["dataset"]) == {"berkeley13", "pubmed"}
+    node["batch_size"] = {"default": [256], "pubmed": [2048]}
+    found = cells.experiment_rows(frame, study, "accuracy")
+    kept = found[(found["level"] == "node") & (found["method"] == "gap")]
+    assert set(kept["dataset"]) == {"berkeley13"}
+
+
+def test_the_mlp_also_stands_at_edge_level_with_epsilon_zero(written, study):
+    table = accuracy.accuracy_table(rows.read_rows(written), study)
+    free = _line(table, "pubmed", "mlp", "edge", "0")
+    plain = _line(table, "pubmed", "mlp", "none", "inf")
+    assert free["mean"] == plain["mean"]
+    assert free["delta"] == 0
+    assert free["epsilon_status"] == "proven"
+
+
+def test_missing_cells_stand_with_their_reason(written):
+    study = context(published=PUBLISHED, unavailable={"amazon": "no network"})
+    study["experiments"]["accuracy"][1]["epsilon"].append("2")
+    frame = rows.read_rows(written)
+    table = accuracy.accuracy_table(frame, study)
+    expected = {
+        ("pubmed", "gap", "edge", "2"): "no result in rows.csv",
+        ("amazon", "gap", "edge", "4"): "dataset not available: no network",
+        ("amazon", "mlp", "edge", "0"): "dataset not available: no network",
+    }
+    for cell, reason in expected.items():
+        line = _line(table, *cell)
+        assert np.isnan(line["mean"]), cell
+        assert pd.isna(line["n"]), cell
+        assert line["missing_reason"] == reason
+    # Every cell of the configuration is there once, with a mean or with a reason.
+    assert table["mean"].isna().equals(table["missing_reason"] != "")
+    assert not table.duplicated(list(select.CELL)).any()
+    assert set(cells.expected_cells(study, "accuracy")) <= set(
+        table[list(select.CELL)].itertuples(index=False, name=None)
+    )
+    paper = accuracy.published_table(frame, study)
+    assert _line(paper, "amazon", "sage", "edge", "4")["missing_reason"].startswith("dataset not")
+    assert _line(paper, "pubmed", "sage", "edge", "4")["missing_reason"] == cells.NO_METHOD
+    assert _line(paper, "facebook", "gap", "edge", "4")["missing_reason"] == cells.NOT_REQUESTED
+    assert _line(paper, "facebook", "gap", "edge", "4")["published_mean"] == 76.3
+
+
+def test_published_numbers_stand_beside_the_same_dataset_only(written, study):
+    table = accuracy.accuracy_table(rows.read_rows(written), study)
+    assert table["published_mean"].isna().all()  # berkeley13 is not facebook
+    assert set(table["dataset"]) == {"berkeley13", "pubmed"}
+    same = context(datasets=("facebook",), published=PUBLISHED)
+    table = accuracy.accuracy_table(rows.read_rows(written), same)
+    line = _line(table, "facebook", "gap", "node", "8")
+    assert (line["published_mean"], line["published_ci"]) == (63.2, 0.35)
+    assert _line(table, "facebook", "mlp", "edge", "0")["published_mean"] == 50.8
+    assert np.isnan(_line(table, "facebook", "gap", "node", "2")["published_mean"])
+    assert np.isnan(_line(table, "facebook", "mlp", "none", "inf")["published_mean"])
+
+
+def test_table_2_has_the_papers_lines_and_may_show_other_budgets(written, study):
+    frame = rows.read_rows(written)
+    table = accuracy.published_table(frame, study)
+    lines = table[["method", "level", "epsilon"]].drop_duplicates()
+    assert list(lines.itertuples(index=False, name=None)) == [
+        ("gap", "none", "inf"),
+        ("sage", "none", "inf"),
+        ("gap", "edge", "4"),
+        ("sage", "edge", "4"),
+        ("mlp", "edge", "0"),
+        ("gap", "node", "8"),
+        ("sage", "node", "8"),
+        ("mlp", "node", "8"),
+    ]
+    assert list(table["dataset"].unique()) == [
+        "facebook",
+        "reddit",
+        "amazon",
+        "berkeley13",
+        "pubmed",
+    ]
+    other = accuracy.published_table(frame, study, epsilons={"edge": "1.0", "node": "2"})
+    assert set(other["epsilon"]) == {"inf", "0", "1", "2"}
+    assert other["published_mean"].notna().sum() == 9  # ∞ and 0 are the paper's on three datasets
+    full = accuracy.accuracy_table(frame, study)
+    cell = ("berkeley13", "gap", "edge", "1")
+    assert _line(other, *cell)["mean"] == _line(full, *cell)["mean"]
+
+
+def test_incomplete_settings_are_named_under_the_table(written, study):
+    frame = rows.read_rows(written)
+    cell = (frame["dataset"] == "pubmed") & (frame["level"] == "edge") & (frame["epsilon"] == "4")
+    frame = frame[~(cell & (frame["seed"] == 0) & (frame["hp_hops"] == 1))]
+    table = accuracy.accuracy_table(frame, study)
+    line = _line(table, "pubmed", "gap", "edge", "4")
+    assert (line["settings_compared"], line["settings_incomplete"]) == (1, 1)
+    assert json.loads(line["hyperparameters"])["hops"] == 2
+    remarks = " ".join(tables.show_accuracy(table).notes)
+    assert (
+        "missing seeds were left out of the comparison for: pubmed GAP-EDP at ε = 4 (edge"
+        in remarks
+    )
+
+
+def test_statistics_stand_beside_the_printed_ones(study):
+    table = tables.TABLES["table1"].make(pd.DataFrame(), study)
+    lines = {line["dataset"]: line for line in table.to_dict("records")}
+    assert list(lines) == ["facebook", "reddit", "amazon", "berkeley13", "pubmed"]
+    assert lines["amazon"]["published_nodes"] == 1790731
+    assert lines["amazon"]["published_edges"] == 80966832
+    assert lines["amazon"]["missing_reason"] == cells.NOT_REQUESTED
+    assert lines["pubmed"]["nodes"] == 19001
+    assert np.isnan(lines["pubmed"]["published_nodes"])
+    printed = tables.TABLES["table1"].show(table)
+    shown = printed.cells.set_index(["dataset", "source"])
+    assert shown.loc[("facebook", "GAP (USENIX Security 2023), Table 1"), "edges"] == "2,117,924"
+    # 2,117,924 / 26,406 = 80.2 while the paper prints a degree of 62.
+    assert "facebook 80.2" in " ".join(printed.notes)
+    ours = tables.TABLES["statistics"].make(pd.DataFrame(), study)
+    assert list(ours["dataset"]) == ["berkeley13", "pubmed"]
+
+
+@pytest.mark.parametrize("name", list(tables.TABLES))
+def test_tables_are_written_and_never_print_a_bare_epsilon(tmp_path, written, study, name):
+    study = context(published=PUBLISHED, unavailable={"amazon": "no_network & no mirror"})
+    paths = [tmp_path / f"{name}.{kind}" for kind in ("csv", "md", "tex")]
+    tables.build_table(name, written, study, *paths)
+    tidy = tables.read_csv(paths[0])
+    pd.testing.assert_frame_equal(
+        tidy, tables.TABLES[name].make(rows.read_rows(written), study), check_exact=True
+    )
+    markdown, latex = (path.read_text(encoding="utf-8") for path in paths[1:])
+    for text in (markdown, latex):
+        assert not BARE.search(text)
+        assert "nan" not in text.lower()
+    if name in ("accuracy", "table2"):
+        columns = {"dataset", "method", "level", "epsilon", "mean", "ci_low", "ci_high", "n",
+                   "published_mean", "published_ci"}  # fmt: skip
+        assert columns <= set(tidy.columns)
+        for word in ("as published", "δ = 1e-7", "node_add_remove", "refuted", "proven"):
+            assert word in markdown
+        assert "claimed ε = 8 (node level, as published, δ = 1e-5; refuted" in markdown
+        assert r"claimed $\varepsilon$ = 8 (node level, as published, $\delta$ = 1e-5" in latex
+        assert r"no\_network \& no mirror" in latex
+    assert r"\toprule" in latex and r"\bottomrule" in latex
+    assert latex.count("{") == latex.count("}")
+    assert latex.isascii()
+
+
+def test_the_bare_epsilon_pattern_finds_bare_ones():
+    for bare in ("ε = 4", "ε=0.5, δ = 1e-7", "| ε = ∞ |", r"$\varepsilon$ = 8 \\"):
+        assert BARE.search(bare), bare
+    for labelled in ("ε = 4 (edge level, as published)", "ε = ∞ (no privacy)"):
+        assert not BARE.search(labelled), labelled
+
+
+def test_an_unknown_table_is_refused(tmp_path, written, study):
+    with pytest.raises(GraphDPError, match="no table is called 'table9'; there are statistics"):
+        tables.build_table("table9", written, study, *[tmp_path / "x"] * 3)
+
+
+def test_tables_of_a_study_without_any_result(tmp_path):
+    rows.collect_rows([], tmp_path / "rows.csv")
+    study = context(datasets=(), published=PUBLISHED, unavailable={"facebook": "no network"})
+    table = accuracy.accuracy_table(rows.read_rows(tmp_path / "rows.csv"), study)
+    assert table["mean"].isna().all()
+    assert _line(table, "facebook", "gap", "edge", "4")["published_mean"] == 76.3
+    assert "missing: dataset not available: no network" in printing.to_markdown(
+        tables.show_accuracy(table)
+    )
+
+
+# ------------------------------------------------------------------------------------------- labels
+
+
+def test_labels_say_what_an_epsilon_is():
+    assert labels.epsilon_label("edge", "4", "as_published", [1e-7], "proven") == (
+        "ε = 4 (edge level, as published, δ = 1e-7)"
+    )
+    assert labels.epsilon_label("node", "8", "as_published", [1e-5, 1e-4], "refuted") == (
+        "claimed ε = 8 (node level, as published, δ = 1e-5 to 1e-4; refuted, ε that holds: none)"
+    )
+    assert labels.epsilon_label("node", "8", "corrected", [2.5e-6], "conditional") == (
+        "ε = 8 (node level, corrected, δ = 2.5e-6; conditional)"
+    )
+    assert labels.method_label("gap", "none") == "GAP-∞"
+    assert labels.method_label("mlp", "edge") == "MLP"
+    assert labels.method_label("mlp", "node") == "MLP-DP"
+    assert "√2" in labels.explain("edge", "edge_directed", "proven")
+    assert "No ε is known to hold" in labels.explain("node", "node_add_remove", "refuted")
+    assert [labels.canonical_epsilon(t) for t in ("4.0", "0.10", "inf", 16)] == [
+        "4",
+        "0.1",
+        "inf",
+        "16",
+    ]
+
+
+# ---------------------------------------------------------------------------------------- published
+
+
+def test_published_numbers_of_gap():
+    table = cells.read_published(PUBLISHED)
+    assert table.groupby("artefact").size().to_dict() == {
+        "Table 1": 15,
+        "Table 2": 24,
+        "Table 3": 54,
+    }
+    assert set(table["dataset"]) == {"facebook", "reddit", "amazon"}
+    second = table[table["artefact"] == "Table 2"].set_index(["method", "level", "dataset"])
+    assert second.loc[("gap", "edge", "facebook"), ["epsilon", "mean", "ci"]].tolist() == [
+        "4",
+        76.3,
+        0.21,
+    ]
+    assert second.loc[("sage", "node", "amazon"), ["epsilon", "mean", "ci"]].tolist() == [
+        "8",
+        27.5,
+        0.83,
+    ]
+    assert second.loc[("mlp", "edge", "reddit"), ["epsilon", "mean", "ci"]].tolist() == [
+        "0",
+        82.4,
+        0.10,
+    ]
+    third = table[table["artefact"] == "Table 3"].set_index(["method", "epsilon", "dataset"])
+    assert set(third["metric"]) == {"auc"}
+    assert third.loc[("mlp", "16", "reddit"), "mean"] == 58.32
+    assert third.loc[("sage", "inf", "amazon"), ["level", "mean"]].tolist() == ["none", 59.41]
+
+
+def test_published_numbers_are_checked(tmp_path):
+    head = ",".join(cells.PUBLISHED_COLUMNS)
+    line = "Table 2,facebook,gap,edge,4,accuracy,76.3,0.21,paper"
+    (tmp_path / "p.csv").write_text(f"{head}\n{line}\n{line.replace(',4,', ',4.0,')}\n")
+    with pytest.raises(GraphDPError, match="stands twice"):
+        cells.read_published(tmp_path / "p.csv")
+    (tmp_path / "p.csv").write_text("dataset,mean\nx,1\n")
+    with pytest.raises(GraphDPError, match="no column artefact"):
+        cells.read_published(tmp_path / "p.csv")
+    assert len(cells.read_published(None)) == 0

@@ -1,0 +1,328 @@
+"""Figures and the report: what they show is checked on the Figure objects and the HTML itself."""
+
+import itertools
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphdp.errors import GraphDPError
+from graphdp.paper import accuracy, figures, report, rows, style, tables
+from paper_fixture import context, synthetic_rows
+
+PUBLISHED = Path(__file__).parents[1] / "config" / "published" / "gap.csv"
+
+
+@pytest.fixture(scope="module")
+def study():
+    return context(datasets=("facebook", "pubmed"), published=PUBLISHED)
+
+
+@pytest.fixture(scope="module")
+def written(study, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study")
+    synthetic_rows(study).to_csv(folder / "part.csv", index=False)
+    rows.collect_rows([folder / "part.csv"], folder / "rows.csv")
+    return folder / "rows.csv"
+
+
+@pytest.fixture(scope="module")
+def frame(written):
+    return rows.read_rows(written)
+
+
+def _panels(figure):
+    return {ax.get_title(): ax for ax in figure.axes if ax.axison}
+
+
+def _lines(ax):
+    """label -> (x, y) of the drawn lines that carry a label."""
+    return {
+        line.get_label(): (np.asarray(line.get_xdata(), float), np.asarray(line.get_ydata(), float))
+        for line in ax.get_lines()
+        if not line.get_label().startswith("_")
+    }
+
+
+def _texts(figure):
+    return [t.get_text() for t in figure.findobj(lambda o: hasattr(o, "get_text")) if t.get_text()]
+
+
+def test_figure_6_draws_every_method_at_every_epsilon(frame, study):
+    figure = figures.figure6(frame, study)
+    panels = _panels(figure)
+    assert list(panels) == [
+        "facebook, edge level",
+        "facebook, node level",
+        "pubmed, edge level",
+        "pubmed, node level",
+    ]
+    edge, node = _lines(panels["pubmed, edge level"]), _lines(panels["pubmed, node level"])
+    assert set(edge) == {"GAP-EDP", "GAP-∞", "MLP"}
+    assert set(node) == {"GAP-NDP", "GAP-∞", "MLP-DP"}
+    assert list(edge["GAP-EDP"][0]) == [0.5, 1, 4]
+    table = accuracy.accuracy_table(frame, study)
+    pubmed = table[table["dataset"] == "pubmed"].set_index(["method", "level", "epsilon"])["mean"]
+    assert list(edge["GAP-EDP"][1]) == [pubmed["gap", "edge", e] for e in ("0.5", "1", "4")]
+    assert list(node["MLP-DP"][1]) == [pubmed["mlp", "node", e] for e in ("2", "8")]
+    assert set(edge["GAP-∞"][1]) == {pubmed["gap", "none", "inf"]}
+    assert set(edge["MLP"][1]) == {pubmed["mlp", "edge", "0"]}
+    assert panels["pubmed, edge level"].get_ylim() == panels["pubmed, node level"].get_ylim()
+
+
+def test_figure_6_names_the_basis_and_shows_printed_numbers_on_the_same_dataset(frame, study):
+    panels = _panels(figures.figure6(frame, study))
+    edge, node = (
+        panels["pubmed, edge level"].get_xlabel(),
+        panels["pubmed, node level"].get_xlabel(),
+    )
+    edge, node = (label.replace("\n", " ").replace("\u00a0", " ") for label in (edge, node))
+    assert edge == "ε (edge level, as published, δ = 1e-7; adjacency edge_directed; proven)"
+    assert node == (
+        "claimed ε (node level, as published, δ = 1e-5; adjacency node_add_remove; "
+        "GAP-NDP: refuted, ε that holds: none; MLP-DP: conditional)"
+    )
+    printed = {
+        container.get_label(): container[0].get_xydata().tolist()
+        for container in panels["facebook, edge level"].containers
+    }
+    assert printed == {"GAP-EDP (paper)": [[4, 76.3]], "SAGE-EDP (paper)": [[4, 50.4]]}
+    assert not panels["pubmed, edge level"].containers
+    assert not panels["pubmed, node level"].containers
+
+
+def test_figure_6_says_what_is_not_shown(frame, study):
+    texts = _texts(figures.figure6(frame, study))
+    assert any(
+        "not shown: SAGE-∞, SAGE-EDP, SAGE-NDP (method not yet part of the pipeline)"
+        in text.replace("\n", " ")
+        for text in texts
+    )
+    partly = frame[~((frame["dataset"] == "pubmed") & (frame["epsilon"] == "4"))]
+    texts = [t.replace("\n", " ") for t in _texts(figures.figure6(partly, study))]
+    assert any("some ε of GAP-EDP on pubmed (no result in rows.csv)" in text for text in texts)
+
+
+def test_figure_7_compares_with_and_without_the_encoder(frame, study):
+    panels = _panels(figures.figure7(frame, study))
+    assert len(panels) == 4
+    node = _lines(panels["facebook, node level"])
+    assert set(node) == {"GAP-NDP with encoder", "GAP-NDP without encoder"}
+    for level, epsilons in (("edge", [0.5, 1, 4]), ("node", [2, 8])):
+        lines = _lines(panels[f"pubmed, {level} level"]).values()
+        assert [list(x) for x, _ in lines] == [epsilons, epsilons]
+    # The synthetic accuracy falls by ten points without the encoder, give or take two.
+    gain = node["GAP-NDP with encoder"][1] - node["GAP-NDP without encoder"][1]
+    assert ((gain > 8) & (gain < 12)).all()
+
+
+def test_figure_8_draws_one_line_per_epsilon_over_the_hops(frame, study):
+    panels = _panels(figures.figure8(frame, study))
+    lines = _lines(panels["pubmed, edge level"])
+    assert set(lines) == {"0.5", "1", "4"}
+    assert all(list(x) == [1, 2] for x, _ in lines.values())
+    legend = panels["pubmed, node level"].get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["2", "8"]
+    title = legend.get_title().get_text().replace("\n", " ").replace("\u00a0", " ")
+    assert title == (
+        "claimed ε (node level, as published, δ = 1e-5; adjacency node_add_remove; "
+        "refuted, ε that holds: none)"
+    )
+    # The accuracy experiment bounds degrees at 100 or 200: the 10 of Figure 9 must not be chosen.
+    chosen = figures._summary(frame, study, "accuracy", "hp_hops")
+    degrees = chosen.loc[chosen["level"] == "node", "hyperparameters"]
+    assert not degrees.str.contains('"max_degree":10,').any()
+
+
+def test_figure_9_draws_one_line_per_epsilon_over_the_degrees(frame, study):
+    panels = _panels(figures.figure9(frame, study))
+    assert list(panels) == ["facebook, node level", "pubmed, node level"]
+    lines = _lines(panels["pubmed, node level"])
+    assert set(lines) == {"2", "8"}
+    assert all(list(x) == [10, 100] for x, _ in lines.values())
+    assert panels["pubmed, node level"].get_xscale() == "log"
+
+
+@pytest.mark.parametrize("name", list(figures.FIGURES))
+def test_a_figure_without_data_says_what_is_missing(frame, name):
+    absent = context(datasets=(), unavailable={"reddit": "no network"})
+    figure = figures.FIGURES[name].draw(frame, absent)
+    texts = _texts(figure)
+    assert any("no results: dataset not available: no" in t.replace("\n", " ") for t in texts)
+    unasked = context(datasets=("pubmed",))
+    unasked["experiments"] = {}
+    texts = _texts(figures.FIGURES[name].draw(frame, unasked))
+    assert "no results: not requested in this run" in [t.replace("\n", " ") for t in texts]
+    nothing = context(datasets=())
+    assert any("no dataset" in text for text in _texts(figures.FIGURES[name].draw(frame, nothing)))
+
+
+@pytest.mark.parametrize(
+    ("name", "datasets"),
+    [(name, ("facebook", "pubmed")) for name in figures.FIGURES]
+    + [("figure6", ("facebook",)), ("figure9", ("pubmed",))],
+)
+def test_nothing_is_cut_or_covered(frame, name, datasets):
+    figure = figures.FIGURES[name].draw(frame, context(datasets=datasets, published=PUBLISHED))
+    with style.theme():
+        figure.draw_without_rendering()
+        page = figure.bbox
+        for ax in figure.axes:
+            box = ax.get_tightbbox()
+            if ax.axison:
+                assert box.x0 >= page.x0 - 1 and box.x1 <= page.x1 + 1, ax.get_title()
+                assert box.y0 >= page.y0 - 1 and box.y1 <= page.y1 + 1, ax.get_title()
+                ticks = [
+                    label.get_window_extent() for label in ax.get_xticklabels() if label.get_text()
+                ]
+                ticks = sorted((t for t in ticks if t.width), key=lambda t: t.x0)
+                assert all(a.x1 < b.x0 for a, b in itertools.pairwise(ticks)), ax.get_title()
+        for legend in figure.legends:
+            box = legend.get_window_extent()
+            assert box.x0 >= page.x0 and box.x1 <= page.x1
+            assert all(box.y0 >= ax.get_tightbbox().y1 - 1 for ax in figure.axes)
+
+
+def test_tick_labels_that_would_touch_are_left_out():
+    _, [[ax]] = style.panels(1, 1)
+    ax.set_xscale("log")
+    figures._ticks(ax, [10, 20, 50, 100, 200, 300, 400])
+    assert list(ax.xaxis.get_major_locator()()) == [10, 20, 50, 100, 200, 400]
+    figures._ticks(ax, [0.1, 0.2, 0.5, 1, 2, 4, 8])
+    assert list(ax.xaxis.get_major_locator()()) == [0.1, 0.2, 0.5, 1, 2, 4, 8]
+    low, high = ax.get_xlim()
+    assert low < 0.1 and high > 8
+
+
+def test_equal_rows_give_equal_bytes(tmp_path, written, study):
+    for turn in ("a", "b"):
+        figures.build_figure(
+            "figure9", written, study, tmp_path / f"{turn}.svg", tmp_path / f"{turn}.png"
+        )
+    for kind in ("svg", "png"):
+        first = (tmp_path / f"a.{kind}").read_bytes()
+        assert len(first) > 5000
+        assert first == (tmp_path / f"b.{kind}").read_bytes()
+
+
+def test_an_unknown_figure_is_refused(tmp_path, written, study):
+    with pytest.raises(GraphDPError, match="no figure is called 'figure5'; there are figure6"):
+        figures.build_figure("figure5", written, study, tmp_path / "x.svg", tmp_path / "x.png")
+
+
+# ------------------------------------------------------------------------------------------- report
+
+
+class _Page(HTMLParser):
+    """Collects the text, the ids, the addresses and any tag closed out of order."""
+
+    VOID = frozenset({"meta", "br", "link", "img", "hr"})
+
+    def __init__(self, html):
+        super().__init__()
+        self.stack, self.problems, self.ids, self.addresses, self.text = [], [], [], [], ""
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in self.VOID:
+            self.stack.append(tag)
+        self._note(attrs)
+
+    def handle_startendtag(self, tag, attrs):
+        self._note(attrs)
+
+    def _note(self, attrs):
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value)
+            if name in ("href", "src", "xlink:href"):
+                self.addresses.append(value)
+
+    def handle_endtag(self, tag):
+        if not self.stack or self.stack.pop() != tag:
+            self.problems.append(tag)
+
+    def handle_data(self, data):
+        if self.stack and self.stack[-1] not in ("style", "script"):
+            self.text += data
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory, written):
+    folder = tmp_path_factory.mktemp("report")
+    study = context(
+        datasets=("facebook", "pubmed"), published=PUBLISHED, unavailable={"amazon": "no <network>"}
+    )
+    study["calibrations"][0]["assumptions"] = ["The number of edges is public."]
+    made = {}
+    for name in ("table1", "accuracy", "table2"):
+        made[name] = folder / f"{name}.csv"
+        outputs = [folder / f"{name}.{kind}" for kind in ("md", "tex")]
+        tables.build_table(name, written, study, made[name], *outputs)
+    drawn = {}
+    for name in ("figure8", "figure9"):
+        drawn[name] = folder / f"{name}.svg"
+        figures.build_figure(name, written, study, drawn[name], folder / f"{name}.png")
+    report.build_report(written, study, made, drawn, folder / "report.html")
+    return (folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_report_is_well_formed_and_self_contained(page):
+    assert page.lstrip().startswith("<!DOCTYPE html>")
+    parsed = _Page(page)
+    assert parsed.problems == [] and parsed.stack == []
+    assert len(parsed.ids) == len(set(parsed.ids)) > 20
+    targets = {address for address in parsed.addresses if address.startswith("#")}
+    assert targets and targets == set(parsed.addresses)  # nothing is loaded from elsewhere
+    assert {target[1:] for target in targets} <= set(parsed.ids)
+    assert {name for name in re.findall(r"url\(#([^)]+)\)", page)} <= set(parsed.ids)
+    assert page.count("<svg ") == 2 and page.count('role="img"') == 2
+    assert "<metadata" not in page and "<?xml" not in page
+
+
+def test_the_report_says_what_ran_and_what_each_epsilon_means(page):
+    text = _Page(page).text
+    for words in (
+        "A small study",
+        "370",  # models
+        "15 min 25 s",  # 370 models of 2.5 s
+        "0123abc",
+        "2.13.0",
+        "3.125",  # a calibrated noise multiplier
+        "Edge level, one directed edge",
+        "No ε is known to hold",
+        "The number of edges is public.",
+        "dataset not available: no <network>",
+        "method not yet part of the pipeline",
+        "76.3 ± 0.21",
+        "claimed ε = 8 (node level, as published, δ = 1e-5; refuted, ε that holds: none)",
+    ):
+        assert words in text, words
+    bare = re.search(
+        r"ε\s*=\s*(?:[\d.]+(?![\d.])|∞)(?! \((?:edge level|node level|no privacy))", text
+    )
+    assert bare is None, text[bare.start() - 80 : bare.end() + 40]
+
+
+def test_the_report_of_a_study_without_any_result(tmp_path):
+    study = context(datasets=(), unavailable={"facebook": "no network"})
+    rows.collect_rows([], tmp_path / "rows.csv")
+    paths = [tmp_path / f"accuracy.{kind}" for kind in ("csv", "md", "tex")]
+    tables.build_table("accuracy", tmp_path / "rows.csv", study, *paths)
+    report.build_report(
+        tmp_path / "rows.csv", study, {"accuracy": paths[0]}, {}, tmp_path / "report.html"
+    )
+    text = _Page((tmp_path / "report.html").read_text(encoding="utf-8")).text
+    assert "No model was trained" in text
+    assert "dataset not available: no network" in text
+    assert "No noise was calibrated" in text
+
+
+def test_durations_are_readable():
+    assert [report.duration(s) for s in (45.23, 725, 12000)] == [
+        "45.2 s",
+        "12 min 5 s",
+        "3 h 20 min",
+    ]

@@ -1,0 +1,221 @@
+"""Calibration: the least noise that meets the target, never above it, and every refusal."""
+
+import json
+import math
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphdp.errors import GraphDPError
+from graphdp.io import write_json
+from graphdp.privacy import accounting, calibration
+from graphdp.privacy.calibration import LEAST_SHARE, calibrate, default_delta
+from graphdp.privacy.plan import Plan
+from graphdp.privacy.plans import gap_plan, mlp_plan
+
+TRAINING = {"num_train": 19800, "batch_size": 256, "epochs": 10, "max_grad_norm": 1.0}
+GAP_NODE = gap_plan("node", hops=2, max_degree=100, **TRAINING)
+MLP_NODE = mlp_plan("node", **TRAINING)
+GAP_EDGE = gap_plan("edge", hops=3)
+
+
+@pytest.mark.parametrize("target", [0.1, 0.5, 1, 4, 8, 16, 32])
+@pytest.mark.parametrize("plan", [GAP_NODE, MLP_NODE, GAP_EDGE], ids=["gap", "mlp", "edge"])
+def test_the_smallest_noise_within_the_target(plan, target):
+    result = calibrate(plan, target, 1e-6)
+    noise = result.noise_multiplier
+    assert LEAST_SHARE * target <= result.epsilon <= target
+    assert result.epsilon == accounting.epsilon(plan, noise, 1e-6)
+    # Smallest: one part in ten thousand less noise breaks the target.
+    assert accounting.epsilon(plan, noise * (1 - 1e-4), 1e-6) > target
+    assert result.accounting[0].accountant == "autodp"
+    for entry in result.accounting:
+        if entry.accountant in ("autodp", "exact"):
+            assert entry.epsilon <= target
+
+
+def test_no_other_valid_accountant_reads_an_epsilon_above_the_target():
+    for target in (1, 8, 16):
+        result = calibrate(GAP_NODE, target, 1e-6, with_pld=True)
+        by_name = {entry.accountant: entry.epsilon for entry in result.accounting}
+        assert set(by_name) == {"autodp", "dp_accounting", "pld"}
+        assert max(by_name.values()) <= target
+        assert by_name["pld"] < by_name["autodp"]
+
+
+def test_known_edge_level_noise():
+    """K = 3, ε = 1, δ = 1e-7 composes exactly at σ = 8.104 (GAP's code; ProGAP's needs 8.620)."""
+    assert calibrate(GAP_EDGE, 1, 1e-7).noise_multiplier == pytest.approx(8.104, abs=1e-3)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.integers(0, 5),
+    st.integers(300, 10**6),
+    st.sampled_from([64, 256, 2048]),
+    st.integers(1, 20),
+    st.floats(0.5, 32),
+    st.sampled_from([1e-8, 1e-6, 1e-5]),
+)
+def test_calibrate_then_account_returns_the_target(hops, nodes, batch, epochs, target, delta):
+    plan = gap_plan("node", hops, 100, nodes, batch, epochs, 1.0)
+    result = calibrate(plan, target, delta)
+    again = accounting.epsilon(plan, result.noise_multiplier, delta)
+    assert again <= target
+    assert again >= 0.999 * target
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 20), st.floats(1e-3, 100), st.sampled_from([1e-9, 1e-5, 0.01]))
+def test_edge_level_noise_grows_as_the_root_of_the_hops(hops, target, delta):
+    one = calibrate(gap_plan("edge", 1), target, delta).noise_multiplier
+    many = calibrate(gap_plan("edge", hops), target, delta).noise_multiplier
+    assert many == pytest.approx(math.sqrt(hops) * one, rel=3e-5)
+
+
+def test_infinite_epsilon_is_noise_zero():
+    for plan in (GAP_NODE, GAP_EDGE, gap_plan("none", hops=2), mlp_plan("none")):
+        result = calibrate(plan, math.inf, None)
+        assert result.noise_multiplier == 0.0
+        assert result.epsilon == math.inf
+        assert accounting.epsilon(plan, result.noise_multiplier, 1e-5) == math.inf
+
+
+def test_epsilon_zero_is_a_plan_that_releases_nothing():
+    for plan in (mlp_plan("edge"), gap_plan("edge", hops=0)):
+        result = calibrate(plan, 0, None)
+        assert result.noise_multiplier is None
+        assert result.epsilon == 0.0
+        with pytest.raises(GraphDPError, match="releases nothing, so its epsilon is 0 and not 1"):
+            calibrate(plan, 1, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((GAP_NODE, 0, 1e-5), "epsilon 0 is out of reach"),
+        ((GAP_NODE, -1, 1e-5), "epsilon is -1"),
+        ((GAP_NODE, math.nan, 1e-5), "epsilon is nan"),
+        ((GAP_NODE, "1", 1e-5), "epsilon is '1'"),
+        ((GAP_NODE, 1, None), "delta is None"),
+        ((GAP_NODE, 1, 1.0), "delta is 1.0"),
+        ((GAP_NODE, 1, 0.0), "delta is 0.0"),
+        ((gap_plan("none", hops=2), 1, 1e-5), "without noise"),
+        ((GAP_NODE, 1e-5, 1e-9), "the accountant reads at least 0.00"),
+        ((GAP_EDGE, 1e14, 1e-5), "needs a noise multiplier below"),
+    ],
+)
+def test_what_cannot_be_calibrated_is_said_in_one_line(arguments, message):
+    with pytest.raises(GraphDPError) as error:
+        calibrate(*arguments)
+    assert message in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("factor", "message"),
+    [(0.99, "outside"), (1.05, "outside"), (0.0, "noise multiplier 0")],
+)
+def test_a_wrong_noise_fails_the_post_conditions(monkeypatch, factor, message):
+    """Whatever goes wrong in the search, a calibration that breaks its promise is not returned."""
+    search = calibration._smallest_noise
+    monkeypatch.setattr(calibration, "_smallest_noise", lambda *a: factor * search(*a))
+    with pytest.raises(GraphDPError, match=message):
+        calibrate(GAP_EDGE, 4, 1e-6)
+
+
+def test_disagreeing_accountants_stop_a_calibration(monkeypatch):
+    true = accounting.google_rdp_epsilon
+    monkeypatch.setattr(
+        accounting, "google_rdp_epsilon", lambda *a: (true(*a)[0] * 0.99, true(*a)[1])
+    )
+    with pytest.raises(GraphDPError, match="accountants disagree"):
+        calibrate(GAP_NODE, 4, 1e-6)
+    monkeypatch.undo()
+    closed = accounting.gaussian_epsilon
+    monkeypatch.setattr(accounting, "gaussian_epsilon", lambda mu, d: 1.01 * closed(mu, d))
+    with pytest.raises(GraphDPError, match="closed form"):
+        calibrate(GAP_EDGE, 4, 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("plan", "epsilon", "delta"),
+    [
+        (GAP_NODE, 8, 1e-5),
+        (GAP_EDGE, 1, 1e-7),
+        (GAP_EDGE, math.inf, None),
+        (mlp_plan("edge"), 0, None),
+    ],
+)
+def test_the_artefact_is_plain_json_and_never_a_bare_epsilon(tmp_path, plan, epsilon, delta):
+    result = calibrate(plan, epsilon, delta)
+    write_json(tmp_path / "noise.json", result.to_dict())
+    read = json.loads((tmp_path / "noise.json").read_text())
+    assert read["noise_multiplier"] == result.noise_multiplier
+    assert read["delta"] == delta
+    assert (read["adjacency"], read["status"], read["basis"]) == (
+        plan.adjacency,
+        plan.status,
+        plan.basis,
+    )
+    assert Plan.from_dict(read["plan"]) == plan
+    names = [entry["accountant"] for entry in read["accounting"]]
+    assert names[0] == "autodp"
+    if 0 < epsilon < math.inf:
+        assert "dp_accounting" in names
+        assert all(
+            entry["library"] or entry["accountant"] == "exact" for entry in read["accounting"]
+        )
+    if epsilon == math.inf:
+        assert read["epsilon"] == "inf"
+
+
+def test_calibrations_are_immutable_and_hashable():
+    result = calibrate(GAP_EDGE, 1, 1e-7)
+    assert hash(result) == hash(calibrate(GAP_EDGE, 1, 1e-7))
+    with pytest.raises(AttributeError):
+        result.noise_multiplier = 1.0
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"), [(1, 0.1), (9, 0.1), (10, 0.01), (19804, 1e-5), (2117924, 1e-7)]
+)
+def test_default_delta_is_below_one_over_the_units(count, expected):
+    assert default_delta(count) == expected
+    assert default_delta(count) < 1 / count
+
+
+@pytest.mark.parametrize("count", [0, -3, 1.5, True])
+def test_default_delta_refuses_nonsense(count):
+    with pytest.raises(GraphDPError, match="count of units"):
+        default_delta(count)
+
+
+@pytest.mark.slow
+def test_a_paper_sized_grid_is_calibrated_in_a_minute_of_cpu():
+    """5 datasets × 6 method-levels × 5 ε × 5 depths = 750 calibrations."""
+    sizes = {
+        (19804, 256): 100,
+        (87534, 2048): 400,
+        (1343048, 4096): 50,
+        (1000000, 4096): 100,
+        (28000, 1024): 400,
+    }
+    start = time.process_time()
+    made = 0
+    for (nodes, batch), degree in sizes.items():
+        for hops in range(1, 6):
+            node = [
+                gap_plan("node", hops, degree, nodes, batch, 10, 1.0),
+                gap_plan("node", hops, degree, nodes, batch, 5, 1.0, encoder=False),
+                mlp_plan("node", nodes, batch, 10, 1.0),
+            ]
+            for plan in node:
+                for target in (1, 2, 4, 8, 16):
+                    made += calibrate(plan, target, default_delta(nodes)).noise_multiplier > 0
+            for _ in range(3):
+                for target in (0.5, 1, 2, 4, 8):
+                    made += calibrate(gap_plan("edge", hops), target, 1e-7).noise_multiplier > 0
+    assert made == 750
+    assert time.process_time() - start < 60

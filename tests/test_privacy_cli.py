@@ -1,0 +1,100 @@
+"""The `graphdp` command line, run as a user does."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from graphdp import cli
+from graphdp.privacy.calibration import calibrate
+from graphdp.privacy.plans import gap_plan
+
+NODE = (
+    "calibrate gap --level node --epsilon 8 --delta 1e-5 --train-nodes 19800 --batch-size 256 "
+    "--epochs 10 --max-degree 100 --hops 2"
+)
+
+
+def run(capsys, line):
+    status = cli.main(line.split())
+    return status, capsys.readouterr()
+
+
+def test_json_holds_the_calibration_of_the_plan(capsys):
+    status, output = run(capsys, f"{NODE} --json")
+    read = json.loads(output.out)
+    plan = gap_plan("node", 2, 100, 19800, 256, 10, 1.0)
+    assert status == 0
+    assert read["noise_multiplier"] == calibrate(plan, 8, 1e-5).noise_multiplier
+    assert {entry["accountant"] for entry in read["accounting"]} == {
+        "autodp",
+        "dp_accounting",
+        "pld",
+    }
+    assert read["status"] == "refuted"
+
+
+def test_text_names_delta_adjacency_and_status(capsys):
+    status, output = run(capsys, NODE)
+    assert status == 0
+    for part in ("1.00363", "1e-05", "node_add_remove", "refuted", "read its epsilon as none"):
+        assert part in output.out
+
+
+def test_delta_defaults_to_the_papers_choice_at_node_level_only(capsys):
+    default = run(capsys, f"{NODE.replace('--delta 1e-5 ', '')} --json")[1].out
+    assert json.loads(default)["delta"] == 1e-5
+    status, output = run(capsys, "calibrate gap --level edge --epsilon 1 --hops 2")
+    assert status == 2
+    assert "give --delta" in output.err
+
+
+@pytest.mark.parametrize(("epsilon", "noise"), [("inf", 0.0), ("4", 1.8354)])
+def test_edge_level_needs_only_hops(capsys, epsilon, noise):
+    line = f"calibrate gap --level edge --epsilon {epsilon} --delta 1e-7 --hops 2 --json"
+    read = json.loads(run(capsys, line)[1].out)
+    assert read["noise_multiplier"] == pytest.approx(noise, abs=1e-3)
+
+
+def test_a_method_that_reads_no_edges_has_epsilon_zero(capsys):
+    status, output = run(capsys, "calibrate mlp --level edge --epsilon 0")
+    assert status == 0
+    assert "nothing is released" in output.out
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("calibrate gap --level edge --epsilon 1 --delta 2 --hops 1", "delta is 2.0"),
+        ("calibrate gap --level edge --epsilon 0 --hops 1", "epsilon 0 is out of reach"),
+        ("calibrate gap --level edge --epsilon 1 --delta 1e-5", "give --hops"),
+        ("calibrate gap --level node --epsilon 1 --hops 1 --train-nodes 9", "give max_degree"),
+        ("calibrate gap --level edge --epsilon one --hops 1", "invalid float value"),
+        ("calibrate gat --level edge --epsilon 1", "invalid choice"),
+        ("", "COMMAND"),
+    ],
+)
+def test_errors_are_one_line(capsys, line, message):
+    try:
+        status = cli.main(line.split())
+    except SystemExit as stop:
+        status = stop.code
+    error = capsys.readouterr().err
+    assert status == 2
+    assert message in error
+    assert error.startswith("graphdp: ") and error.count("\n") == 1
+
+
+def test_it_answers_in_five_seconds_of_cpu_without_torch():
+    code = (
+        "import sys, time; from graphdp import cli; "
+        f"cli.main({NODE.split()!r}); "
+        "print(time.process_time(), 'torch' in sys.modules)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    seconds, torch = result.stdout.split()[-2:]
+    assert float(seconds) < 5
+    assert torch == "False"

@@ -1,0 +1,268 @@
+"""The real workflow on a small generated graph: what runs, what runs again, what survives a kill.
+
+Each test works on a copy of the project, so that it may edit the library.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+ROOT = Path(__file__).parent.parent
+SNAKEMAKE = [sys.executable, "-m", "snakemake", "--cores", "2"]
+STUDY = {
+    "study": "tiny",
+    "title": "Tiny",
+    "datasets": ["small"],
+    "definitions": {"small": {"base": "csbm", "parameters": {"n": 400, "f": 16, "d": 8}}},
+    "seeds": 2,
+    "seed_block": 2,
+    "experiments": {
+        "accuracy": [
+            {"method": "gap", "level": "edge", "epsilon": [4], "hops": [1, 2], "epochs": 5,
+             "encoder_learning_rate": 0.01},
+            {"method": "gap", "level": "node", "epsilon": [8], "hops": [1], "max_degree": [4, 6],
+             "epochs": 2, "batch_size": 64},
+            {"method": "mlp", "level": "none", "epochs": 5},
+        ]
+    },
+}  # fmt: skip
+
+BLOCK = "small/gap/edge/4/accuracy/0-1"
+
+
+class Project:
+    """A copy of the project with one study."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        for name in ("Snakefile", "rules", "workflow", "config", "envs"):
+            source = ROOT / name
+            copy = shutil.copytree if source.is_dir() else shutil.copy
+            copy(source, folder / name)
+        self.configure()
+        self.environment = os.environ | {"PYTHONPATH": str(folder / "workflow")}
+
+    def configure(self, **changes) -> None:
+        (self.folder / "study.yaml").write_text(yaml.safe_dump(STUDY | changes))
+
+    def command(self, *words: str) -> list[str]:
+        return [*SNAKEMAKE, *words, "--configfile", "study.yaml"]
+
+    def snakemake(self, *words: str, check: bool = True) -> subprocess.CompletedProcess:
+        result = subprocess.run(
+            self.command(*words),
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=400,
+        )
+        if check and result.returncode:
+            pytest.fail(
+                f"snakemake {words} failed:\n{result.stdout[-3000:]}{result.stderr[-6000:]}"
+            )
+        return result
+
+    def planned(self, *words: str) -> dict[str, int]:
+        """Rule -> number of jobs that a dry run would start (targets without work left out)."""
+        result = self.snakemake("--dry-run", *words)
+        text = result.stdout + result.stderr
+        jobs = re.findall(r"^(?:local)?rule (\w+):$", text, flags=re.MULTILINE)
+        return {rule: jobs.count(rule) for rule in sorted(set(jobs) - {"all"})}
+
+    def edit(self, name: str) -> None:
+        path = self.folder / "workflow" / "graphdp" / name
+        path.write_text(path.read_text() + "\n# edited\n")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Project:
+    """A project whose study has been run once."""
+    project = Project(tmp_path_factory.mktemp("project"))
+    project.snakemake()
+    return project
+
+
+@pytest.fixture
+def project(finished, tmp_path) -> Project:
+    """A copy of the finished project that a test may change."""
+    # Snakemake compares modification times: the copy keeps them.
+    shutil.copytree(finished.folder, tmp_path / "copy", symlinks=True)
+    copy = Project.__new__(Project)
+    copy.folder = tmp_path / "copy"
+    copy.environment = os.environ | {"PYTHONPATH": str(copy.folder / "workflow")}
+    return copy
+
+
+def test_rows_hold_every_model_with_what_made_it(finished):
+    rows = pd.read_csv(finished.folder / "results/tiny/rows.csv", dtype={"epsilon": str})
+    assert rows.groupby(["method", "level", "epsilon"]).size().to_dict() == {
+        ("gap", "edge", "4"): 4,
+        ("gap", "node", "8"): 4,
+        ("mlp", "none", "inf"): 2,
+    }
+    assert rows["test_accuracy"].between(0, 1).all()
+    private = rows[rows["level"] != "none"]
+    assert (private["noise_multiplier"] > 0).all()
+    assert rows[rows["level"] == "none"]["noise_multiplier"].isna().all()
+    assert set(private["epsilon_status"]) == {"proven", "refuted"}
+    edge = rows[rows["level"] == "edge"]
+    hops = edge["hyperparameters"].map(lambda text: json.loads(text)["hops"])
+    sigma = edge.groupby(hops)["noise_multiplier"].first()
+    assert sigma[2] / sigma[1] == pytest.approx(2**0.5, rel=1e-4)  # K releases: σ grows as √K
+
+
+def test_a_finished_study_has_its_artefacts_and_nothing_to_do(finished):
+    results = finished.folder / "results/tiny"
+    for name in ("report.html", "tables/accuracy.tex", "figures/figure6.png"):
+        assert (results / name).stat().st_size > 0
+    assert finished.planned() == {}
+    assert not list(finished.folder.glob("results/**/.tmp-*"))
+
+
+@pytest.mark.parametrize("target", ["figures", "tables", "report", "rows", "data"])
+def test_targets_exist(finished, target):
+    assert finished.planned(target) == {}
+
+
+@pytest.mark.parametrize(
+    ("module", "rules"),
+    [
+        ("paper/figures.py", {"figure", "html_report"}),
+        ("ensemble/training.py", {"encode", "aggregate", "fit"}),
+        ("degree.py", {"bound_degree", "aggregate", "fit"}),
+        ("methods/mlp.py", {"fit", "calibrate"}),
+    ],
+)
+def test_editing_a_module_reruns_the_jobs_that_use_it(project, module, rules):
+    """... and those that read what they make, but no other stage."""
+    project.edit(module)
+    downstream = {"collect", "context", "table", "figure", "html_report"}
+    planned = project.planned()
+    assert set(planned) - downstream == rules - downstream
+    if module == "methods/mlp.py":
+        assert planned["fit"] == 1 and planned["calibrate"] == 1
+    if module == "paper/figures.py":
+        assert set(planned) <= rules
+
+
+def test_more_seeds_train_only_the_new_ones(project):
+    project.configure(seeds=4)
+    result = project.snakemake("--dry-run")
+    text = result.stdout + result.stderr
+    assert set(re.findall(r"block=(\S+?)(?:,|$)", text, flags=re.MULTILINE)) == {"2-3"}
+    assert project.planned()["fit"] == 3
+
+
+def test_classifier_settings_rerun_no_aggregation_and_spend_no_budget(project):
+    """Only the classifier's step size changes: the noisy aggregates stay, byte for byte."""
+    cache = project.folder / "results/cache/aggregates"
+    before = {path: path.stat().st_mtime_ns for path in cache.rglob("*.npy")}
+    assert before
+    experiments = json.loads(json.dumps(STUDY["experiments"]))
+    experiments["accuracy"][0]["learning_rate"] = 0.02
+    project.configure(experiments=experiments)
+    planned = project.planned()
+    assert planned["fit"] == 1
+    assert not {"encode", "aggregate", "calibrate", "bound_degree"} & set(planned)
+    project.snakemake("rows")
+    assert {path: path.stat().st_mtime_ns for path in cache.rglob("*.npy")} == before
+
+
+def test_regenerated_aggregates_have_the_same_bytes(project):
+    def contents():
+        cache = project.folder / "results/cache/aggregates"
+        return {path.name: path.read_bytes() for path in cache.rglob("*.npy")}
+
+    before = contents()
+    shutil.rmtree(project.folder / "results/cache")
+    stem = f"results/tiny/aggregates/{BLOCK}.json"
+    project.snakemake(stem, "--force")
+    after = contents()
+    assert after
+    assert all(before[name] == value for name, value in after.items())
+
+
+def test_another_device_or_mirror_is_no_reason_to_run_again(project):
+    project.configure(mirror="elsewhere", memory_mb=999, device="cpu")
+    assert project.planned() == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", ["workflow", "job"])
+def test_a_killed_run_resumes(tmp_path, victim):
+    """`kill -9` in mid-run: the next run finishes and no half-written file is left in its way."""
+    project = Project(tmp_path)
+    process = subprocess.Popen(
+        project.command(),
+        cwd=tmp_path,
+        env=project.environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    logs = tmp_path / "results/tiny/logs"
+    deadline = time.monotonic() + 200
+    while not list(logs.glob("encode/**/*.log")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert list(logs.glob("encode/**/*.log")), "no training job was started"
+    if victim == "workflow":
+        process.kill()
+    else:
+        script = subprocess.run(
+            ["pgrep", "-g", str(os.getpgid(process.pid)), "-f", "encode"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        for pid in script.stdout.split():
+            if int(pid) != process.pid:
+                os.kill(int(pid), signal.SIGKILL)
+    process.wait(timeout=200)
+    finished_before = {
+        path: path.stat().st_mtime_ns
+        for path in tmp_path.glob("results/tiny/calibrations/**/*.json")
+    }
+    assert finished_before
+    project.snakemake()
+    after = {path: path.stat().st_mtime_ns for path in finished_before}
+    assert after == finished_before, "finished jobs were run again"
+    rows = pd.read_csv(tmp_path / "results/tiny/rows.csv")
+    assert len(rows) == 10
+    assert project.planned() == {}
+
+
+@pytest.mark.parametrize(
+    ("config", "parts"),
+    [
+        ("sedes=3", ["unknown key 'sedes'", "'seeds'"]),
+        ("datasets=[pubmad]", ["unknown dataset 'pubmad'", "pubmed"]),
+    ],
+)
+def test_bad_input_ends_with_one_line_and_a_code(finished, config, parts):
+    result = finished.snakemake("--config", config, check=False)
+    assert result.returncode != 0
+    text = result.stdout + result.stderr
+    lines = [line for line in text.splitlines() if parts[0] in line]
+    assert len(lines) == 1 and all(part in lines[0] for part in parts)
+    assert "Traceback" not in text
+
+
+def test_a_failing_job_says_why_in_its_log_and_stops_what_needs_it(project):
+    """A δ that is too large for the graph: one line on the terminal, and in the log."""
+    project.configure(delta=0.5)
+    result = project.snakemake("rows", check=False)
+    assert result.returncode != 0
+    log = project.folder / "results/tiny/logs/calibrate/small/gap/edge/4/accuracy.log"
+    assert re.search(r"error: config: delta 0.5 must be below 1/\d+", log.read_text())
+    assert "Traceback" not in log.read_text()

@@ -1,0 +1,3 @@
+"""graphdp: differentially private graph neural networks, reproduced, audited and corrected."""
+
+__version__ = "0.1.0"

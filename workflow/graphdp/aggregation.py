@@ -1,0 +1,433 @@
+"""Private multi-hop aggregation (GAP, Algorithm 1), and the cache that makes it happen once.
+
+    for k = 1..K:   S = Aᵀ Xᵏ⁻¹;   Xᵏ = normalise(S + N(0, σ²))
+
+A[u, v] = 1 when u sends to v, so row v of S sums the rows of v's in-neighbours. What S changes by
+when the graph changes is stated in `graphdp.privacy.sensitivity`: 1 for one directed edge (GAP,
+appendix A.1, Lemma 1), √D for a node of a D-bounded graph, its own row left out (A.3, Lemma 3).
+
+These are statements about real numbers, and the arithmetic here keeps them to the letter. Rows are
+normalised to a norm that never exceeds 1, not even by rounding, and to multiples of 2⁻³⁰; sums of
+such values in float64 are **exact** up to an in-degree of 2²³. Hence removing an edge changes the
+sum by exactly that edge's row, and no result depends on the order of summation, on the number of
+threads, or on which columns are summed together. (Sums in float32 would not do: the row is rounded
+anew when an edge goes, and one of 50,000 in-edges then moved it by 1.004, measured.) The Gaussian
+noise is a floating-point draw from a seeded generator; see "Known limits" in the README.
+"""
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphdp import degree, io, rng
+from graphdp.data.graph import Graph
+from graphdp.errors import GraphDPError
+from graphdp.progress import progress
+
+# Part of every cache key: raise it when a change alters the bytes of a release.
+MECHANISM = "gap-pma-1"
+
+# Entries (edges × columns) that `sum_in_edges` gathers at a time: they stay in the processor's
+# cache; but never fewer edges than make a block worth starting.
+_BLOCK_ENTRIES = 1 << 18
+_BLOCK_EDGES = 1 << 12
+# Rows that are perturbed and normalised at a time: bounds the working memory.
+_BLOCK_ROWS = 1 << 16
+# Releases that share one pass over the edges: as many as fit in this much of float64 sums.
+_STACKED_BYTES = 1 << 30
+
+# Rounding to float32 adds at most 2⁻²⁴ relatively; this much is taken off before.
+_BELOW_ONE = 1 - 2.0**-23
+_GRID = np.float32(2.0**30)
+
+
+def normalize_rows(x: np.ndarray) -> np.ndarray:
+    """Divide each row by its Euclidean norm; rows of zeros stay zero.
+
+    The norm of a result, in exact arithmetic, is at most 1, and short of it by less than 2⁻²¹ (up
+    to 10⁴ columns). Entries are multiples of 2⁻³⁰, rounded towards zero, so that sums of rows are
+    exact in float64.
+
+    Args:
+      x: float32 or float64 (n, d), finite.
+
+    Returns:
+      float32 (n, d).
+
+    Raises:
+      GraphDPError: `x` is not two-dimensional or not finite.
+    """
+    if x.ndim != 2:
+        raise GraphDPError(f"features to normalise must be a matrix, got shape {x.shape}")
+    unit = np.empty(x.shape, dtype=np.float32)
+    for start in range(0, len(x), _BLOCK_ROWS):
+        rows = x[start : start + _BLOCK_ROWS].astype(np.float64)
+        norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+        if not np.isfinite(norms).all():
+            raise GraphDPError(
+                f"row {start + int(np.argmin(np.isfinite(norms)))} of the features is not finite: "
+                "check the features or the encoder's training"
+            )
+        rows *= np.divide(_BELOW_ONE, norms, out=np.zeros_like(norms), where=norms > 0)[:, None]
+        scaled = rows.astype(np.float32)
+        # Scaling by a power of two is exact, so only the truncation rounds.
+        unit[start : start + _BLOCK_ROWS] = np.trunc(scaled * _GRID) / _GRID
+    return unit
+
+
+@dataclass(frozen=True, eq=False)
+class InEdges:
+    """The edges sorted by target: `indices[indptr[v]:indptr[v + 1]]` are the sources of v.
+
+    indptr: int32 or int64 (n + 1,). indices: int32 (m,), or int64 beyond 2³¹ edges.
+    """
+
+    indptr: np.ndarray
+    indices: np.ndarray
+
+    @property
+    def num_nodes(self) -> int:
+        return len(self.indptr) - 1
+
+
+def in_edges(indptr: np.ndarray, indices: np.ndarray) -> InEdges:
+    """Sort edges by target.
+
+    Args:
+      indptr: int64 (n + 1,), CSR row pointers of the out-edges; row = source.
+      indices: int32 (m,), targets, each below n.
+    """
+    nodes = len(indptr) - 1
+    # CSR of A is CSC of Aᵀ. The values are never read; one byte each is the least scipy takes.
+    ones = np.ones(len(indices), dtype=np.int8)
+    transposed = sp.csc_array((ones, indices, indptr), shape=(nodes, nodes)).tocsr()
+    return InEdges(transposed.indptr, transposed.indices)
+
+
+def sum_in_edges(edges: InEdges, x: np.ndarray, threads: int = 1) -> np.ndarray:
+    """Aᵀ x: for each node the sum of its in-neighbours' rows. Exact for rows of `normalize_rows`.
+
+    Args:
+      edges: the graph's in-edges, n nodes.
+      x: float32 or float64 (n, c).
+      threads: blocks of rows that are summed at the same time; does not change the result.
+
+    Returns:
+      float64 (n, c).
+
+    Raises:
+      GraphDPError: `x` has another number of rows than the graph has nodes.
+    """
+    if x.ndim != 2 or len(x) != edges.num_nodes:
+        raise GraphDPError(
+            f"features of shape {x.shape} do not fit a graph of {edges.num_nodes} nodes: "
+            "give one row for each node"
+        )
+    x = np.ascontiguousarray(x)
+    sums = np.empty(x.shape)
+    size = max(_BLOCK_EDGES, _BLOCK_ENTRIES // max(1, x.shape[1]))
+    starts = np.arange(0, len(edges.indices), size)
+    cuts = np.unique([0, *np.searchsorted(edges.indptr, starts), edges.num_nodes])
+    largest = int(np.diff(edges.indptr[cuts]).max(initial=0))
+    ones, positions = np.ones(largest), np.arange(largest, dtype=np.int32)
+
+    def add(first: int, last: int) -> None:
+        start, stop = int(edges.indptr[first]), int(edges.indptr[last])
+        # Gather first, in float32 as stored, then sum: the reads of a gather do not wait for each
+        # other, those of a sum would (measured: twice as fast as one sparse product).
+        # "clip" spares the bounds check of indices that `in_edges` made.
+        rows = np.take(x, edges.indices[start:stop], axis=0, mode="clip").astype(np.float64)
+        pointers = (edges.indptr[first : last + 1] - start).astype(np.int32)
+        count = stop - start
+        each = sp.csr_array(
+            (ones[:count], positions[:count], pointers), shape=(last - first, count)
+        )
+        sums[first:last] = each @ rows
+
+    with ThreadPoolExecutor(threads) as pool:
+        # list() raises what a thread raised.
+        list(pool.map(add, cuts[:-1].tolist(), cuts[1:].tolist()))
+    return sums
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """One private multi-hop aggregation: K Gaussian releases about the edges.
+
+    x0: float32 (n, d), X⁰; its rows are normalised again, whatever they are.
+    hops: K, at least 1.
+    noise_std: σ, the standard deviation of the noise on every entry of a sum (a sum of unit rows):
+      noise multiplier × sensitivity.
+    private: False for ε = ∞, and only then σ is 0.
+    stream: name of the noise stream. It must name all that tells this release from others (seed,
+      dataset, level, ε, encoder, ...): two releases of different data under the same noise differ
+      by an un-noised quantity. σ and K are added to it here.
+    """
+
+    x0: np.ndarray
+    hops: int
+    noise_std: float
+    private: bool
+    stream: tuple[int | str | float, ...]
+
+    def __post_init__(self) -> None:
+        if self.x0.ndim != 2 or self.x0.dtype != np.float32:
+            raise GraphDPError(
+                f"x0 must be a float32 matrix, got {self.x0.dtype} of shape {self.x0.shape}"
+            )
+        if isinstance(self.hops, bool) or int(self.hops) != self.hops or self.hops < 1:
+            raise GraphDPError(f"hops must be a whole number of at least 1, got {self.hops}")
+        if not (math.isfinite(self.noise_std) and self.noise_std >= 0):
+            raise GraphDPError(f"noise_std must be finite and not negative, got {self.noise_std}")
+        if self.private and self.noise_std == 0:
+            raise GraphDPError(
+                "noise of scale 0 with a finite ε: calibrate the noise, or set ε to inf"
+            )
+        if not self.private and self.noise_std != 0:
+            raise GraphDPError(f"noise of scale {self.noise_std} with ε = inf: set noise_std to 0")
+
+    @property
+    def noise_name(self) -> tuple[int | str | float, ...]:
+        """The name of the noise: equal for two releases only if their noise is."""
+        return (*self.stream, repr(float(self.noise_std)), int(self.hops))
+
+
+@dataclass(frozen=True)
+class NoisySum:
+    """A record of one Gaussian release that was really made, to be held against the plan."""
+
+    stream: tuple[int | str | float, ...]
+    hop: int
+    noise_std: float
+
+
+def private_hops(
+    edges: InEdges,
+    releases: Sequence[Release],
+    threads: int = 1,
+    ledger: list[NoisySum] | None = None,
+) -> list[np.ndarray]:
+    """Run Algorithm 1 for several releases over the same edges, reading these once per hop.
+
+    Each result has the same bytes as if it were alone in the call.
+
+    Args:
+      edges: the graph's in-edges, n nodes.
+      releases: what to release; x0 of shape (n, d) each, d may differ.
+      threads: does not change the result.
+      ledger: receives one entry for each noisy sum: `hops` for every private release.
+
+    Returns:
+      for each release X¹..Xᴷ, float32 (K, n, d), rows of norm 1 (or 0).
+
+    Raises:
+      GraphDPError: x0 does not fit the graph or is not finite.
+    """
+    current = [normalize_rows(release.x0) for release in releases]
+    results = [np.empty((release.hops, *release.x0.shape), np.float32) for release in releases]
+    with ThreadPoolExecutor(threads) as pool:
+        for hop in range(1, max((release.hops for release in releases), default=0) + 1):
+            active = [i for i, release in enumerate(releases) if release.hops >= hop]
+            widths = [current[i].shape[1] for i in active]
+            sums = sum_in_edges(edges, np.hstack([current[i] for i in active]), threads)
+            parts = np.split(sums, np.cumsum(widths)[:-1], axis=1)
+            made = pool.map(lambda i, part, k=hop: _perturb(part, releases[i], k), active, parts)
+            for i, noisy in zip(active, made, strict=True):
+                current[i] = results[i][hop - 1] = noisy
+                if releases[i].private and ledger is not None:
+                    ledger.append(NoisySum(releases[i].stream, hop, releases[i].noise_std))
+    return results
+
+
+def _perturb(sums: np.ndarray, release: Release, hop: int) -> np.ndarray:
+    """Lines 3 to 5 of Algorithm 1: add the noise, normalise the rows."""
+    noise = rng.generator(*release.noise_name, "hop", hop)
+    noisy = np.empty(sums.shape, dtype=np.float32)
+    for start in range(0, len(sums), _BLOCK_ROWS):
+        # A copy in row order: the noise then falls on the same entries whatever shares the sums.
+        block = np.array(sums[start : start + _BLOCK_ROWS], order="C")
+        if release.private:
+            block += release.noise_std * noise.standard_normal(block.shape)
+        noisy[start : start + _BLOCK_ROWS] = normalize_rows(block)
+    return noisy
+
+
+class AggregateCache:
+    """Releases on disk, under a key of everything that determines them.
+
+    A noisy aggregate is made once; every later use is post-processing of the same bytes and costs
+    no privacy. `<key>.npy` is the release, float32 (K, n, d); `<key>.json` beside it names in
+    clear what the key stands for and holds the release's SHA-256.
+
+    A noise stream serves one release. If its data changes (the encoder was trained anew after an
+    edit, say), the new release takes the place of the old one, which is removed: the difference of
+    the two would have no noise, so results of both must not be published side by side.
+
+    `ledger` lists the noisy sums that this object had to make, in order; cached ones add nothing.
+    """
+
+    def __init__(self, folder: str | os.PathLike) -> None:
+        self.folder = Path(folder)
+        self.ledger: list[NoisySum] = []
+
+    def release(
+        self,
+        graph: Graph,
+        keep: np.ndarray | None,
+        releases: Sequence[Release],
+        threads: int = 1,
+    ) -> list[str]:
+        """Make the releases that are not there yet.
+
+        Args:
+          graph: the graph, n nodes and m edges.
+          keep: bool (m,), the edges that the degree bound leaves; None for all.
+          releases: what is needed; equal ones are made once.
+          threads: does not change the result.
+
+        Returns:
+          the key of each release, in order.
+
+        Raises:
+          GraphDPError: two of the releases share a noise stream but differ in their data, a file
+            in the cache is damaged, or an x0 does not fit the graph.
+        """
+        edges_name = {
+            "graph": graph.fingerprint(),
+            "degree_mask": None if keep is None else degree.mask_fingerprint(keep),
+        }
+        fields = [edges_name | _fields(release) for release in releases]
+        keys = [key(release, field) for release, field in zip(releases, fields, strict=True)]
+        _refuse_shared_noise(keys, releases)
+        missing = {
+            name: (release, field)
+            for name, release, field in zip(keys, releases, fields, strict=True)
+            if not self._holds(name)
+        }
+        if not missing:
+            return keys
+        kept = (graph.indptr, graph.indices)
+        edges = in_edges(*(kept if keep is None else degree.apply_mask(*kept, keep)))
+        batches = list(_batches(missing))
+        for names in progress(batches, "private aggregation"):
+            batch = [missing[name][0] for name in names]
+            made = private_hops(edges, batch, threads, self.ledger)
+            for name, array in zip(names, made, strict=True):
+                self._write(name, array, missing[name][1])
+        return keys
+
+    def load(self, name: str) -> np.ndarray:
+        """The release of a key, float32 (K, n, d).
+
+        Raises:
+          GraphDPError: it is not in the cache, or damaged.
+        """
+        if not self._holds(name):
+            raise GraphDPError(
+                f"release {name} is not in {self.folder} (removed, or replaced by one with other "
+                "data): run the aggregate rule again"
+            )
+        array = self._open(name, mmap_mode="r")
+        if io.sha256_arrays(array) != io.read_json(self._sidecar(name))["sha256"]:
+            raise self._damaged(name, "its SHA-256 is not the recorded one")
+        return array
+
+    def path(self, name: str) -> Path:
+        """Where the release of a key lies."""
+        return self.folder / f"{name}.npy"
+
+    def _sidecar(self, name: str) -> Path:
+        return self.folder / f"{name}.json"
+
+    def _holds(self, name: str) -> bool:
+        """Whether the release is there and whole, by its header and size."""
+        # The sidecar is written last: without it the release was not finished.
+        if not (self.path(name).is_file() and self._sidecar(name).is_file()):
+            return False
+        self._open(name, mmap_mode="r")
+        return True
+
+    def _open(self, name: str, mmap_mode: str | None = None) -> np.ndarray:
+        try:
+            shape = tuple(io.read_json(self._sidecar(name))["shape"])
+            array = np.load(self.path(name), mmap_mode=mmap_mode, allow_pickle=False)
+        except (ValueError, KeyError, OSError, EOFError) as error:
+            raise self._damaged(name, str(error)) from error
+        if array.shape != shape or array.dtype != np.float32:
+            raise self._damaged(name, f"{array.dtype} {array.shape}, expected float32 {shape}")
+        return array
+
+    def _damaged(self, name: str, reason: str) -> GraphDPError:
+        return GraphDPError(
+            f"{self.path(name)} is damaged ({reason}): delete it and run the aggregate rule again, "
+            "which writes the same bytes"
+        )
+
+    def _write(self, name: str, array: np.ndarray, fields: dict[str, Any]) -> None:
+        noise = name.split("-")[0]
+        if noise != "exact":
+            for old in self.folder.glob(f"{noise}-*"):
+                if old.stem != name:
+                    old.unlink(missing_ok=True)
+        io.save_npy(self.path(name), array)
+        about = {"fields": fields, "shape": array.shape, "sha256": io.sha256_arrays(array)}
+        io.write_json(self._sidecar(name), about)
+
+
+def key(release: Release, fields: dict[str, Any]) -> str:
+    """The cache key: name of the noise ("exact" without), then the SHA-256 of all fields."""
+    noise = _sha256(release.noise_name)[:16] if release.private else "exact"
+    return f"{noise}-{_sha256(fields)}"
+
+
+def _fields(release: Release) -> dict[str, Any]:
+    """All that determines a release besides the edges."""
+    return {
+        "mechanism": MECHANISM,
+        "x0": io.sha256_arrays(release.x0),
+        "hops": int(release.hops),
+        "noise_std": repr(float(release.noise_std)),
+        "private": release.private,
+        # Without noise the stream determines nothing, and seeds that agree share a result.
+        "stream": list(release.stream) if release.private else None,
+        "dtype": "float32",
+    }
+
+
+def _sha256(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _refuse_shared_noise(keys: list[str], releases: Sequence[Release]) -> None:
+    """Two releases of different data with the same noise would cancel it: stop."""
+    by_noise: dict[str, str] = {}
+    for name, release in zip(keys, releases, strict=True):
+        if release.private and by_noise.setdefault(name.split("-")[0], name) != name:
+            raise GraphDPError(
+                f"two releases of different data share the noise stream {release.stream}: "
+                "name in the stream what tells them apart"
+            )
+
+
+def _batches(missing: dict[str, tuple[Release, Any]]) -> Iterator[list[str]]:
+    """Split into runs whose float64 sums, side by side, fit in memory."""
+    batch: list[str] = []
+    size = 0
+    for name, (release, _) in missing.items():
+        if batch and size + 8 * release.x0.size > _STACKED_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(name)
+        size += 8 * release.x0.size
+    if batch:
+        yield batch

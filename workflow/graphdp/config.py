@@ -1,0 +1,311 @@
+"""The study configuration: its types, its validation, its schema.
+
+`config/schema.json` and `config/README.md` are generated from these types by
+`python -m graphdp.config` and a test fails when they differ.
+
+Nothing here imports torch: every start of Snakemake reads this module.
+"""
+
+import difflib
+import itertools
+import json
+import math
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    create_model,
+    field_validator,
+    model_validator,
+)
+
+from graphdp import methods
+from graphdp.errors import GraphDPError
+
+
+def _epsilon_token(value: Any) -> str:
+    """ε as the token that names files and rows: "inf", "0.5", "1"; equal values, equal tokens."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"ε must be a number or inf, not {value!r}") from None
+    if math.isnan(number) or number < 0:
+        raise ValueError(f"ε must be at least 0, not {value!r}")
+    return f"{number:g}"
+
+
+def _positive(token: str) -> str:
+    if token in ("0", "inf"):
+        raise ValueError(f"a finite ε above 0 is needed here, not {token}")
+    return token
+
+
+def _delta(value: float | str) -> float | str:
+    if value == "auto":
+        return value
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < 1:
+        raise ValueError(f"must be auto or a number between 0 and 1, not {value!r}")
+    return number
+
+
+def _as_list(value: Any) -> Any:
+    return value if isinstance(value, list | tuple) else [value]
+
+
+def _distinct(values: list) -> list:
+    if len(set(values)) != len(values):
+        raise ValueError(f"repeated values in {values}")
+    return values
+
+
+Epsilon = Annotated[str, BeforeValidator(_epsilon_token), AfterValidator(_positive)]
+OneOrMore = [BeforeValidator(_as_list), AfterValidator(_distinct)]
+Epsilons = Annotated[list[Epsilon], Field(min_length=1), *OneOrMore]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _grid_type(method: str, level: str, settings: type[BaseModel]) -> type[BaseModel]:
+    """The type of an experiment's entry: each hyperparameter as a value or a list of values."""
+    fields: dict[str, Any] = {
+        "method": (Literal[method], Field(description="which method")),
+        "level": (Literal[level], Field(description="what is protected")),
+    }
+    if level != "none":
+        fields["epsilon"] = (
+            Epsilons,
+            Field(description="the finite ε of this level, as published"),
+        )
+    for name, info in settings.model_fields.items():
+        item = info.annotation
+        if info.metadata:
+            item = Annotated[item, *info.metadata]
+        values = Annotated[list[item], Field(min_length=1), *OneOrMore]
+        fields[name] = (values, Field([info.default], description=info.description))
+    doc = f"Grid of {method} at level {level}."
+    return create_model(f"{method}_{level}", __base__=_Strict, __doc__=doc, **fields)
+
+
+GRIDS: dict[tuple[str, str], type[BaseModel]] = {
+    (method, level): _grid_type(method, level, settings)
+    for method in methods.METHODS
+    for level, settings in methods.load(method).LEVELS.items()
+}
+
+
+def _grid_entry(value: Any) -> BaseModel:
+    """Validate one entry against the grid type that its method and level name."""
+    if isinstance(value, BaseModel):
+        return value
+    if not isinstance(value, dict):
+        raise ValueError(
+            "an entry is a mapping such as {method: gap, level: edge, epsilon: [1, 4]}"
+        )
+    known = sorted({method for method, _ in GRIDS})
+    method, level = value.get("method"), value.get("level")
+    if method not in known:
+        raise ValueError(_unknown("method", str(method), known))
+    levels = [lv for m, lv in GRIDS if m == method]
+    if level not in levels:
+        raise ValueError(_unknown(f"level of {method}", str(level), levels))
+    return GRIDS[method, level](**value)
+
+
+GridEntry = Annotated[Any, BeforeValidator(_grid_entry)]
+
+
+class Study(_Strict):
+    """One study: what is trained on which data, and what is drawn from it."""
+
+    study: Name = Field(description="name of the study; results go to results/<study>/")
+    title: str = Field("", description="heading of the report")
+    paper: Name | None = Field(
+        None, description="shows the printed numbers of config/published/<paper>.csv beside ours"
+    )
+    datasets: Annotated[list[Name], Field(min_length=1), *OneOrMore] = Field(
+        description="registered names (config/datasets.yaml), schools, or names of `definitions`"
+    )
+    definitions: dict[Name, dict[str, Any]] = Field(
+        {}, description="variants of datasets: name -> {base: csbm, parameters: {phi: 0.5}}"
+    )
+    seeds: Annotated[int, Field(ge=1)] = Field(10, description="repeats of every model")
+    seed_block: Annotated[int, Field(ge=1)] = Field(
+        10, description="repeats that one job trains together; 1 gives one job per repeat"
+    )
+    study_seed: int = Field(12345, description="root of every random stream")
+    split: Literal["shared", "per_seed"] = Field(
+        "shared", description="one split for all repeats (as published), or one per repeat"
+    )
+    checkpoint: Literal["best_validation", "last"] = Field(
+        "best_validation",
+        description="the epoch that is kept: best on the un-noised validation labels (as "
+        "published; not private) or the last (private)",
+    )
+    delta: Annotated[float | str, AfterValidator(_delta)] = Field(
+        "auto",
+        description="auto: 10^-digits of the number of edges (edge level) or training nodes (node "
+        "level), as published",
+    )
+    epsilons: Epsilons | None = Field(
+        None, description="replaces the finite ε of every entry of every level"
+    )
+    per_dataset: dict[Name, dict[str, Any]] = Field(
+        {}, description="dataset -> hyperparameter -> value, for entries that do not set it"
+    )
+    experiments: dict[Name, list[GridEntry]] = Field(
+        description="name -> grids; what an earlier experiment trains is not trained again"
+    )
+    tables: list[Name] = Field(["statistics", "accuracy"], description="tables to make")
+    figures: list[Name] = Field(["figure6"], description="figures to make")
+    mirror: str | None = Field(
+        None, description="folder with raw files, searched before the network"
+    )
+    missing_data: Literal["fail", "skip"] = Field(
+        "fail",
+        description="skip: leave out datasets that are not downloaded yet and show them as missing",
+    )
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="where models are trained")
+    gpu: Annotated[int, Field(ge=0)] = Field(0, description="GPUs that a training job asks for")
+    threads: Annotated[int, Field(ge=1)] = Field(1, description="CPU threads of a training job")
+    memory_mb: Annotated[int, Field(ge=256)] = Field(
+        3000, description="bound on a training job's tensors; larger blocks train in chunks"
+    )
+
+    @field_validator("experiments", mode="after")
+    @classmethod
+    def _has_entries(cls, value: dict) -> dict:
+        if not value or not all(value.values()):
+            raise ValueError("every study needs an experiment and every experiment an entry")
+        return value
+
+    @model_validator(mode="after")
+    def _per_dataset_is_known(self) -> "Study":
+        names = sorted({n for s in _settings_types() for n in s.model_fields})
+        for dataset, values in self.per_dataset.items():
+            for name in values:
+                if name not in names:
+                    raise ValueError(
+                        f"per_dataset.{dataset}: " + _unknown("hyperparameter", name, names)
+                    )
+        return self
+
+    def settings(self, dataset: str, entry: BaseModel) -> list[dict[str, Any]]:
+        """Every hyperparameter setting of an experiment's entry on a dataset, as dictionaries."""
+        settings = methods.load(entry.method).LEVELS[entry.level]
+        grid = {name: getattr(entry, name) for name in settings.model_fields}
+        for name, value in self.per_dataset.get(dataset, {}).items():
+            if name in grid and name not in entry.model_fields_set:
+                grid[name] = _as_list(value)
+        return [
+            settings(**dict(zip(grid, values, strict=True))).model_dump(exclude_none=True)
+            for values in itertools.product(*grid.values())
+        ]
+
+
+def _settings_types() -> list[type[BaseModel]]:
+    return [s for m in methods.METHODS for s in methods.load(m).LEVELS.values()]
+
+
+def _unknown(kind: str, name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+    return f"unknown {kind} {name!r}; {hint}"
+
+
+def validate(config: dict[str, Any]) -> Study:
+    """Check a study's configuration.
+
+    Raises `GraphDPError` with one line that names the key, what is wrong and, for an unknown key,
+    the nearest valid one.
+    """
+    try:
+        return Study(**config)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise GraphDPError(f"config: {where + ': ' if where else ''}{_explain(first)}") from None
+
+
+def _explain(error: dict[str, Any]) -> str:
+    if error["type"] == "extra_forbidden":
+        name = str(error["loc"][-1])
+        known = [*Study.model_fields]
+        if len(error["loc"]) > 1:
+            known = sorted({n for grid in GRIDS.values() for n in grid.model_fields})
+        return _unknown("key", name, known)
+    if error["type"] == "missing":
+        return f"the key {error['loc'][-1]!r} is missing; add e.g. `{error['loc'][-1]}: ...`"
+    message = re.sub(r"^(Value|Assertion) error, ", "", error["msg"])
+    return message if error["type"] == "value_error" else f"{message}, not {error['input']!r}"
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of a study configuration (editors read it for completion)."""
+    result = Study.model_json_schema()
+    result["$defs"] = result.get("$defs", {})
+    for (method, level), grid in GRIDS.items():
+        result["$defs"][f"{method}_{level}"] = grid.model_json_schema()
+    entry = {"anyOf": [{"$ref": f"#/$defs/{m}_{lv}"} for m, lv in GRIDS]}
+    (entries,) = result["properties"]["experiments"]["patternProperties"].values()
+    entries["items"] = entry
+    return result
+
+
+def reference() -> str:
+    """`config/README.md`: every key with its type, default and meaning."""
+
+    def rows(model: type[BaseModel], skip: tuple[str, ...] = ()) -> list[str]:
+        properties = model.model_json_schema()["properties"]
+        lines = ["| key | default | meaning |", "| --- | --- | --- |"]
+        for name, info in model.model_fields.items():
+            if name not in skip:
+                value = properties[name].get("default", "required")
+                default = value if value == "required" else f"`{json.dumps(value)}`"
+                lines.append(f"| `{name}` | {default} | {info.description} |")
+        return lines
+
+    lines = [
+        "# Configuration reference",
+        "",
+        "Generated by `python -m graphdp.config`; do not edit. `config.yaml` is the demo,",
+        "`papers/*.yaml` are the papers, `datasets.yaml` is the registry of datasets and",
+        "`published/*.csv` holds the numbers that the papers print.",
+        "",
+        "## A study",
+        "",
+        *rows(Study),
+        "",
+        "## Entries of an experiment",
+        "",
+        "An entry names a `method`, a `level` and, unless the level is `none`, the values of",
+        "`epsilon`; every hyperparameter takes a value or a list of values.",
+    ]
+    for (method, level), grid in GRIDS.items():
+        lines += ["", f"### `{method}`, level `{level}`", "", *rows(grid, ("method", "level"))]
+    return "\n".join(lines) + "\n"
+
+
+def main(folder: str = "config") -> None:
+    """Regenerate the schema and the reference."""
+    from graphdp import io
+
+    io.write_json(Path(folder) / "schema.json", schema())
+    io.write_text(Path(folder) / "README.md", reference())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,234 @@
+"""Degree-bounded sampling: at most `max_degree` out-edges per node, uniformly without replacement.
+
+GAP (section 5.2) needs graphs of bounded out-degree at node level: a node's embedding then enters
+at most `max_degree` rows of the aggregate, which bounds its sensitivity by √max_degree (Theorem 2
+and Lemma 3, appendix A.3).
+
+What a row keeps depends on (seed, row, degree of the row) and on nothing else: not on other rows,
+on how many there are, or on blocks. A node that takes no part therefore leaves the samples of all
+others as they are (the "participant" adjacency), as long as their own out-lists stay. It does not
+repair node-level adjacency in which removing a node also shortens other nodes' lists: those draw
+anew, and no bound on the number of changed rows holds (see the privacy notes in the README).
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from graphdp import io, rng
+from graphdp.errors import GraphDPError
+
+# Entries of one rectangle of random keys (8 bytes each): bounds the working memory to about 100 MB.
+_BLOCK_ENTRIES = 1 << 21
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def bound_out_degree(
+    indptr: np.ndarray, indices: np.ndarray, max_degree: int, seed: int
+) -> np.ndarray:
+    """Choose at most `max_degree` out-edges of every node, uniformly without replacement.
+
+    Each edge gets a 64-bit key, a hash of (seed, row, position in the row); a row keeps the edges
+    with the `max_degree` smallest keys, and all of them where it has no more than `max_degree`.
+
+    Args:
+      indptr: int64 (n + 1,), CSR row pointers; row = source of the edges.
+      indices: int32 (m,), targets. Only its length is read: the choice is by position in the row.
+      max_degree: largest number of out-edges to keep, at least 1.
+      seed: the sample's seed; equal seeds give equal samples.
+
+    Returns:
+      keep, bool (m,): True for the edges that stay.
+
+    Raises:
+      GraphDPError: `max_degree` below 1, or `indptr` and `indices` that do not fit together.
+    """
+    _check_max_degree(max_degree)
+    degrees = _degrees(indptr, len(indices))
+    keep = np.ones(len(indices), dtype=bool)
+    rows = np.flatnonzero(degrees > max_degree)
+    if not len(rows):
+        return keep
+    # Rows of nearly equal degree share a rectangle, so that little of it is padding.
+    rows = rows[np.argsort(degrees[rows], kind="stable")]
+    row_keys = _mix(np.uint64(rng.stream_seed("bound_out_degree", int(seed))) + _counter(rows))
+    column_keys = _mix(_counter(np.arange(int(degrees[rows[-1]]))))
+    for block in _rectangles(degrees[rows]):
+        width = degrees[rows[block]]
+        smallest = _smallest_keys(row_keys[block], column_keys, width, max_degree)
+        columns = np.arange(smallest.shape[1])
+        inside = columns < width[:, None]
+        edges = indptr[rows[block], None] + columns
+        keep[edges[inside]] = smallest[inside]
+    return keep
+
+
+def apply_mask(
+    indptr: np.ndarray, indices: np.ndarray, keep: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The CSR graph of the edges that `keep` marks.
+
+    Args:
+      indptr: int64 (n + 1,). indices: int32 (m,). keep: bool (m,).
+
+    Returns:
+      (indptr int64 (n + 1,), indices int32 (number kept,)); order within rows as before.
+
+    Raises:
+      GraphDPError: the three arrays do not fit together.
+    """
+    degrees = _degrees(indptr, len(indices))
+    if keep.shape != indices.shape or keep.dtype != bool:
+        raise GraphDPError(
+            f"degree mask is {keep.dtype} {keep.shape}, the graph has {len(indices)} edges: "
+            "make the mask from this graph with bound_out_degree"
+        )
+    bounded = np.zeros(len(indptr), dtype=np.int64)
+    # reduceat does not know empty segments: sum over the rows that have edges.
+    filled = np.flatnonzero(degrees)
+    if len(filled):
+        bounded[filled + 1] = np.add.reduceat(keep, indptr[filled], dtype=np.int64)
+    return np.cumsum(bounded, out=bounded), indices[keep]
+
+
+def mask_fingerprint(keep: np.ndarray) -> str:
+    """Hex SHA-256 of a degree mask (bool (m,)), to name it in caches and records."""
+    return io.sha256_arrays(np.array([len(keep)]), np.packbits(keep))
+
+
+@dataclass(frozen=True)
+class DegreeMasks:
+    """The degree masks of one graph and one bound: seed -> keep, bool (m,)."""
+
+    max_degree: int
+    masks: dict[int, np.ndarray]
+
+
+def save_masks(
+    path: str | os.PathLike, masks: Mapping[int, np.ndarray], *, max_degree: int, graph: str
+) -> None:
+    """Write the degree masks of several seeds to one `.npz`, one bit per edge.
+
+    Args:
+      path: the file to write (atomically).
+      masks: seed -> keep, bool (m,), all of one graph.
+      max_degree: the bound that they were made with.
+      graph: `Graph.fingerprint()` of the graph whose edges they mark.
+
+    Raises:
+      GraphDPError: no mask, masks of different lengths, or `max_degree` below 1.
+    """
+    _check_max_degree(max_degree)
+    lengths = {len(keep) for keep in masks.values()}
+    if len(lengths) != 1:
+        raise GraphDPError(
+            f"degree masks of one graph must be of one length, got {sorted(lengths)}: "
+            "make all of them from the same graph"
+        )
+    io.save_npz(
+        path,
+        graph=np.array(graph),
+        max_degree=np.array(max_degree, dtype=np.int64),
+        num_edges=np.array(lengths.pop(), dtype=np.int64),
+        **{f"seed_{seed}": np.packbits(keep) for seed, keep in masks.items()},
+    )
+
+
+def load_masks(path: str | os.PathLike, *, graph: str) -> DegreeMasks:
+    """Read the degree masks that `save_masks` wrote.
+
+    Args:
+      path: the file.
+      graph: `Graph.fingerprint()` of the graph that they are going to be applied to.
+
+    Raises:
+      GraphDPError: the file is not readable, or its masks are of another graph.
+    """
+    try:
+        arrays = io.load_npz(path)
+        found = str(arrays.pop("graph"))
+        max_degree = int(arrays.pop("max_degree"))
+        num_edges = int(arrays.pop("num_edges"))
+        masks = {
+            int(name.removeprefix("seed_")): np.unpackbits(bits, count=num_edges).astype(bool)
+            for name, bits in arrays.items()
+        }
+    except Exception as error:  # numpy and zipfile raise many kinds for a damaged file
+        raise GraphDPError(
+            f"{path} is not a readable degree-mask file ({error}): delete it and run again"
+        ) from error
+    if found != graph:
+        raise GraphDPError(
+            f"{path} holds degree masks of another graph (fingerprint {found[:12]}, "
+            f"expected {graph[:12]}): delete it and run again"
+        )
+    return DegreeMasks(max_degree, masks)
+
+
+def _check_max_degree(max_degree: int) -> None:
+    if isinstance(max_degree, bool) or int(max_degree) != max_degree or max_degree < 1:
+        raise GraphDPError(f"max_degree must be a whole number of at least 1, got {max_degree}")
+
+
+def _degrees(indptr: np.ndarray, num_edges: int) -> np.ndarray:
+    """Row lengths, after checking that the pointers start at 0, never fall and end at the edges."""
+    degrees = np.diff(indptr)
+    if len(indptr) < 1 or indptr[0] != 0 or indptr[-1] != num_edges or (degrees < 0).any():
+        raise GraphDPError(
+            f"indptr is no CSR row pointer of {num_edges} edges: "
+            "it must start at 0, never decrease and end at the number of edges"
+        )
+    return degrees
+
+
+def _counter(positions: np.ndarray) -> np.ndarray:
+    return (positions.astype(np.uint64) + np.uint64(1)) * _GOLDEN
+
+
+def _mix(values: np.ndarray) -> np.ndarray:
+    """The output function of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): uint64 to uint64.
+
+    Counter based, so that all keys come from array arithmetic whatever rows they belong to; a numpy
+    generator would have to be created anew for every row.
+    """
+    values = values ^ (values >> np.uint64(30))
+    values *= np.uint64(0xBF58476D1CE4E5B9)
+    values ^= values >> np.uint64(27)
+    values *= np.uint64(0x94D049BB133111EB)
+    values ^= values >> np.uint64(31)
+    return values
+
+
+def _rectangles(widths: np.ndarray) -> Iterable[slice]:
+    """Cut ascending `widths` into runs of which (rows × largest width) stays within the block."""
+    start = 0
+    while start < len(widths):
+        stop = min(start + max(1, _BLOCK_ENTRIES // int(widths[start])), len(widths))
+        # It is the last row's width that counts: give back the surplus.
+        stop = min(stop, start + max(1, _BLOCK_ENTRIES // int(widths[stop - 1])))
+        yield slice(start, stop)
+        start = stop
+
+
+def _smallest_keys(
+    row_keys: np.ndarray, column_keys: np.ndarray, widths: np.ndarray, count: int
+) -> np.ndarray:
+    """Mark the `count` smallest keys of each row: bool (rows, largest width).
+
+    The lowest bits of a key are replaced by its position, as many as the row's degree needs: keys
+    of a row are then distinct and exactly `count` of them are at or below the count-th smallest.
+    The other bits decide; ties among them, which the position breaks, move the inclusion
+    probability of an edge by less than 2 degree² × 2^-64.
+    """
+    columns = np.arange(int(widths.max()), dtype=np.uint64)
+    keys = _mix(row_keys[:, None] + column_keys[: len(columns)])
+    bits = np.ceil(np.log2(widths)).astype(np.uint64)[:, None]
+    keys >>= bits
+    keys <<= bits
+    keys |= columns
+    keys[columns >= widths[:, None].astype(np.uint64)] = np.iinfo(np.uint64).max
+    threshold = np.partition(keys, count - 1, axis=1)[:, count - 1, None]
+    return keys <= threshold

@@ -1,0 +1,121 @@
+"""The features that a stack is trained on, and the input blocks made from them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from graphdp.ensemble.inputs import BagBlock, Block, DenseBlock, SparseBlock
+from graphdp.ensemble.networks import Layout
+from graphdp.errors import GraphDPError
+
+# Beyond this, squared norms overflow float32, and a sample could no longer be clipped.
+LARGEST = 1e12
+
+
+def _checked(x: Tensor) -> Tensor:
+    """`x`, once it is known to be finite and not absurdly large."""
+    if x.numel() and not bool(x.abs().max() <= LARGEST):  # NaN compares false
+        raise GraphDPError(f"features must be finite and at most {LARGEST:g}: rescale them")
+    return x
+
+
+class SharedSparse:
+    """One CSR matrix (n, f) for all members; it is never made dense."""
+
+    def __init__(self, x: sparse.csr_matrix, layout: Layout, like: Tensor):
+        self.num_nodes = x.shape[0]
+        self._x = x
+        _checked(torch.from_numpy(x.data))
+        self._stride = layout.size // layout.row
+        self._like = like
+        self._bags: tuple[Tensor, Tensor] | None = None
+
+    def block(self, members: Sequence[int], rows: Sequence[np.ndarray], training: bool) -> Block:
+        """The rows of each member as a fixed block; `training` if gradients will be needed."""
+        return SparseBlock.of([self._x[r] for r in rows], self._stride, training, self._like)
+
+    def prepare_batches(self, train: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Get ready for batches; returns, per member, the table row of each of its train nodes."""
+        counts = np.diff(self._x.indptr)
+        most = max(int(counts.max(initial=0)), 1)
+        columns = np.zeros((self.num_nodes, most), np.int64)
+        values = np.zeros((self.num_nodes, most), self._x.dtype)
+        filled = np.arange(most) < counts[:, None]
+        columns[filled], values[filled] = self._x.indices, self._x.data
+        device = self._like.device
+        self._bags = (
+            torch.from_numpy(columns).to(device),
+            torch.from_numpy(values).to(device, self._like.dtype),
+        )
+        return list(train)
+
+    def batch(self, rows: Tensor) -> Block:
+        """The block of table rows `rows`, int64 (S, W)."""
+        columns, values = (table.index_select(0, rows.flatten()) for table in self._bags)
+        members = len(rows)
+        first = torch.arange(members, device=rows.device).mul_(self._stride)
+        columns = columns.view(members, -1).add_(first[:, None]).view(columns.shape)
+        return BagBlock(columns, values, members)
+
+
+class SharedDense:
+    """One dense matrix (n, f) for all members."""
+
+    def __init__(self, x: np.ndarray, like: Tensor):
+        self.num_nodes = x.shape[0]
+        self._x = _checked(torch.from_numpy(np.ascontiguousarray(x)).to(like.device, like.dtype))
+
+    def block(self, members: Sequence[int], rows: Sequence[np.ndarray], training: bool) -> Block:
+        same = all(np.array_equal(rows[0], r) for r in rows[1:])
+        parts = [
+            self._x[torch.from_numpy(r).to(self._x.device)] for r in rows[: 1 if same else None]
+        ]
+        return DenseBlock(torch.stack(parts).transpose(1, 2).unsqueeze(1))
+
+    def prepare_batches(self, train: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return list(train)
+
+    def batch(self, rows: Tensor) -> Block:
+        x = self._x.index_select(0, rows.flatten()).view(*rows.shape, -1)
+        return DenseBlock(x.transpose(1, 2).unsqueeze(1))
+
+
+class PerMember:
+    """Of each member its own inputs for every hop: an array (n, hops + 1, d), or a list of
+    hops + 1 arrays (n, d); memory-mapped ones are read as needed."""
+
+    def __init__(self, inputs: Sequence[Any], like: Tensor):
+        self.num_nodes = (
+            len(inputs[0][0]) if isinstance(inputs[0], list | tuple) else len(inputs[0])
+        )
+        self._inputs = inputs
+        self._like = like
+        self._table: Tensor | None = None
+
+    def _read(self, member: int, rows: np.ndarray) -> np.ndarray:
+        inputs = self._inputs[member]
+        if isinstance(inputs, list | tuple):
+            return np.stack([part[rows] for part in inputs], axis=1)
+        return np.asarray(inputs[rows])
+
+    def block(self, members: Sequence[int], rows: Sequence[np.ndarray], training: bool) -> Block:
+        parts = [self._read(s, r).transpose(1, 2, 0) for s, r in zip(members, rows, strict=True)]
+        x = torch.from_numpy(np.ascontiguousarray(np.stack(parts)))
+        return DenseBlock(_checked(x.to(self._like.device, self._like.dtype)))
+
+    def prepare_batches(self, train: Sequence[np.ndarray]) -> list[np.ndarray]:
+        parts = [torch.from_numpy(self._read(s, rows)) for s, rows in enumerate(train)]
+        self._table = _checked(torch.cat(parts).to(self._like.device, self._like.dtype))
+        ends = np.cumsum([rows.size for rows in train])
+        return [np.arange(end - rows.size, end) for end, rows in zip(ends, train, strict=True)]
+
+    def batch(self, rows: Tensor) -> Block:
+        x = self._table.index_select(0, rows.flatten()).unflatten(0, rows.shape)
+        return DenseBlock(x.permute(0, 2, 3, 1))
+
+
+Features = SharedSparse | SharedDense | PerMember

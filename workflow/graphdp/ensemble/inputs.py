@@ -1,0 +1,120 @@
+"""What the first layer of a stack reads: sparse or dense rows, shared or of each member its own.
+
+An input block knows its own product with the first layer's weights, the gradient of those weights,
+and (for clipping) the squared norms of its rows. Activations are (S, channels, rows) everywhere:
+with few channels and many rows, every pass over them is contiguous.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from graphdp.ensemble.networks import Linear, Stack
+
+
+@dataclass
+class DenseBlock:
+    """x: (S or 1, groups, inputs, rows)."""
+
+    x: Tensor
+
+    def forward(self, layer: Linear, stack: Stack) -> Tensor:
+        """First layer without bias: (S, groups·outputs, rows)."""
+        weight = stack[f"{layer.name}.weight"]
+        return torch.matmul(weight.transpose(-1, -2), self.x).flatten(1, 2)
+
+    def squared_norms(self) -> Tensor:
+        """‖row‖² per group: (S or 1, groups, rows)."""
+        return self.x.square().sum(-2)
+
+    def add_gradient(self, layer: Linear, gradients: Stack, g: Tensor) -> None:
+        """Add x gᵀ to the gradient of the first weights; g: (S, groups·outputs, rows)."""
+        weight = gradients[f"{layer.name}.weight"]
+        g = g.unflatten(1, (layer.groups, layer.outputs))
+        for k in range(layer.groups):
+            x = self.x[:, k].expand(len(g), -1, -1)
+            weight[:, k].baddbmm_(x, g[:, k].transpose(1, 2))
+
+
+@dataclass
+class BagBlock:
+    """Sparse rows of a batch as bags: columns int64 and values (S·rows, most entries of a row).
+
+    `columns` are rows of `Stack.rows`, so members look up their own weights; padding has value 0.
+    """
+
+    columns: Tensor
+    values: Tensor
+    members: int
+
+    def forward(self, layer: Linear, stack: Stack) -> Tensor:
+        sums = torch.nn.functional.embedding_bag(
+            self.columns, stack.rows, mode="sum", per_sample_weights=self.values
+        )
+        return sums.view(self.members, -1, layer.outputs).transpose(1, 2).contiguous()
+
+    def squared_norms(self) -> Tensor:
+        return self.values.square().sum(-1).view(self.members, 1, -1)
+
+    def add_gradient(self, layer: Linear, gradients: Stack, g: Tensor) -> None:
+        rows = g.transpose(1, 2).reshape(-1, 1, layer.outputs) * self.values[:, :, None]
+        _add_rows(gradients.rows, self.columns.flatten(), rows.flatten(0, 1))
+
+
+def _add_rows(target: Tensor, index: Tensor, rows: Tensor) -> None:
+    """target[index] += rows, summing repeated indices in a reproducible order."""
+    if target.device.type == "cpu":
+        target.index_add_(0, index, rows)
+    else:  # index_add_ adds in any order on a GPU, an accumulating index_put_ sorts first
+        target.index_put_((index,), rows, accumulate=True)
+
+
+@dataclass
+class SparseBlock:
+    """Sparse rows of full batches: one matrix (S·rows, rows of `Stack.rows`), block diagonal.
+
+    `transposed` is kept where gradients are needed.
+    """
+
+    x: Tensor
+    transposed: Tensor | None
+    members: int
+
+    @classmethod
+    def of(cls, rows: Sequence[sparse.csr_matrix], stride: int, training: bool, like: Tensor):
+        """Members' rows, each (rows, f); member s reads rows s·stride .. of the weights."""
+        height, width = sum(r.shape[0] for r in rows), len(rows) * stride
+        moved = [
+            sparse.csr_matrix((r.data, r.indices + s * stride, r.indptr), (r.shape[0], width))
+            for s, r in enumerate(rows)
+        ]
+        matrix = sparse.vstack(moved, "csr") if len(moved) > 1 else moved[0]
+        assert matrix.shape == (height, width)
+        transposed = _csr(matrix.T.tocsr(), like) if training else None
+        return cls(_csr(matrix, like), transposed, len(rows))
+
+    def forward(self, layer: Linear, stack: Stack) -> Tensor:
+        product = torch.mm(self.x, stack.rows)
+        return product.view(self.members, -1, layer.outputs).transpose(1, 2).contiguous()
+
+    def add_gradient(self, layer: Linear, gradients: Stack, g: Tensor) -> None:
+        rows = g.transpose(1, 2).reshape(-1, layer.outputs)
+        gradients.rows.add_(torch.mm(self.transposed, rows))
+
+
+def _csr(matrix: sparse.csr_matrix, like: Tensor) -> Tensor:
+    data = torch.from_numpy(matrix.data).to(like.dtype)
+    with torch.sparse.check_sparse_tensor_invariants():
+        return torch.sparse_csr_tensor(
+            torch.from_numpy(matrix.indptr.astype(np.int32)),
+            torch.from_numpy(matrix.indices.astype(np.int32)),
+            data,
+            matrix.shape,
+        ).to(like.device)
+
+
+Block = DenseBlock | BagBlock | SparseBlock

@@ -1,0 +1,270 @@
+"""The networks of GAP, and their parameters as one block of a stack of models.
+
+A network is a short sequence of layers. The `Layout` gives every parameter its place in a flat
+vector of length P, so a stack of S models is one (S, P) tensor: noise, clipping and Adam act on
+all parameters of all members at once, and each layer works on views of it.
+
+Source: Sajadmanesh et al., GAP (USENIX Security 2023), sections 4 and 7.3.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphdp.errors import GraphDPError
+
+
+@dataclass(frozen=True)
+class Linear:
+    """`groups` linear maps side by side, outputs concatenated (one group: a plain linear layer).
+
+    With `absorbed`, a batch norm follows directly: it subtracts the bias again, so the bias has
+    gradient zero and enters the running mean only.
+    """
+
+    name: str
+    inputs: int
+    outputs: int
+    groups: int = 1
+    absorbed: bool = False
+
+
+@dataclass(frozen=True)
+class BatchNorm:
+    """`torch.nn.BatchNorm1d` (eps 1e-5, momentum 0.1); `bias` names the bias that it absorbs."""
+
+    name: str
+    channels: int
+    bias: str | None = None
+
+
+@dataclass(frozen=True)
+class Selu:
+    """`torch.nn.SELU`."""
+
+
+@dataclass(frozen=True)
+class Normalise:
+    """Each row divided by its L2 norm, as `torch.nn.functional.normalize`."""
+
+
+Layer = Linear | BatchNorm | Selu | Normalise
+
+
+def _activation(batch_norm: bool, name: str, channels: int, bias: str | None = None) -> list[Layer]:
+    norm: list[Layer] = [BatchNorm(name, channels, bias)] if batch_norm else []
+    return [*norm, Selu()]
+
+
+def _perceptron(inputs: int, hidden: int, depth: int, outputs: int, norm: bool) -> list[Layer]:
+    """`depth` linear layers, all but the last followed by (batch norm and) SELU."""
+    layers: list[Layer] = []
+    for i in range(depth - 1):
+        layers.append(Linear(f"linear{i}", inputs, hidden, absorbed=norm))
+        layers += _activation(norm, f"norm{i}", hidden, f"linear{i}.bias")
+        inputs = hidden
+    return [*layers, Linear(f"linear{depth - 1}", inputs, outputs)]
+
+
+def _head(width: int, classes: int, norm: bool) -> list[Layer]:
+    """Rows L2-normalised, (batch norm,) SELU and a linear layer to the classes."""
+    return [Normalise(), *_activation(norm, "head_norm", width), Linear("head", width, classes)]
+
+
+def _check(network: "Network", **least: int) -> None:
+    for name, value in {"in_features": 1, "hidden": 1, "classes": 2, **least}.items():
+        if getattr(network, name) < value:
+            kind = type(network).__name__
+            raise GraphDPError(f"{name} of {kind} is {getattr(network, name)}: at least {value}")
+
+
+@dataclass(frozen=True)
+class MLP:
+    """GAP's graph-free baseline: `layers` linear layers with (batch norm and) SELU in between.
+
+    GAP section 7.3: 3 layers, 16 hidden units; no batch norm at node level.
+    """
+
+    in_features: int
+    hidden: int
+    layers: int
+    classes: int
+    batch_norm: bool
+
+    def __post_init__(self):
+        _check(self, layers=1)
+
+    @property
+    def sequence(self) -> tuple[Layer, ...]:
+        return tuple(
+            _perceptron(self.in_features, self.hidden, self.layers, self.classes, self.batch_norm)
+        )
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """GAP's encoder: an MLP of `layers` layers to `hidden` units, rows L2-normalised (this is the
+    embedding), then (batch norm,) SELU and a linear head for the pre-training.
+
+    GAP section 4.1, equation 4; section 7.3: 2 layers, 16 hidden units.
+    """
+
+    in_features: int
+    hidden: int
+    layers: int
+    classes: int
+    batch_norm: bool
+
+    def __post_init__(self):
+        _check(self, layers=1)
+
+    @property
+    def sequence(self) -> tuple[Layer, ...]:
+        mlp = _perceptron(self.in_features, self.hidden, self.layers, self.hidden, self.batch_norm)
+        return (*mlp, *_head(self.hidden, self.classes, self.batch_norm))
+
+
+@dataclass(frozen=True)
+class HopClassifier:
+    """GAP's classifier: one linear base per hop 0..`hops`, outputs concatenated, rows of the
+    concatenation L2-normalised, (batch norm,) SELU, linear head. Its input is (n, hops + 1, d).
+
+    GAP section 4.3, equations 10 to 12; section 7.3: 1 base layer, 1 head layer.
+    """
+
+    hops: int
+    in_features: int
+    hidden: int
+    classes: int
+    batch_norm: bool
+
+    def __post_init__(self):
+        _check(self, hops=0)
+
+    @property
+    def sequence(self) -> tuple[Layer, ...]:
+        bases = Linear("bases", self.in_features, self.hidden, groups=self.hops + 1)
+        return (bases, *_head(self.hidden * (self.hops + 1), self.classes, self.batch_norm))
+
+
+Network = MLP | Encoder | HopClassifier
+
+
+class Layout:
+    """Where each parameter of a network lies in the flat vector.
+
+    The first layer's weight comes first and the length is a multiple of its output width: so the
+    (S, P) tensor is also a matrix whose rows are the rows of all members' first weights, and sparse
+    features look them up there without a copy. Weights are (groups, inputs, outputs).
+    """
+
+    def __init__(self, network: Network):
+        self.network = network
+        self.layers = network.sequence
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self.running: dict[str, tuple[int, ...]] = {}
+        for layer in self.layers:
+            if isinstance(layer, Linear):
+                self.shapes[f"{layer.name}.weight"] = (layer.groups, layer.inputs, layer.outputs)
+                self.shapes[f"{layer.name}.bias"] = (layer.groups * layer.outputs, 1)
+            elif isinstance(layer, BatchNorm):
+                for name in ("weight", "bias"):
+                    self.shapes[f"{layer.name}.{name}"] = (layer.channels, 1)
+                for name in ("running_mean", "running_var"):
+                    self.running[f"{layer.name}.{name}"] = (layer.channels, 1)
+        self.row = self.layers[0].outputs
+        size = sum(math.prod(shape) for shape in self.shapes.values())
+        self.size = -(-size // self.row) * self.row
+        self.linear_layers = sum(isinstance(layer, Linear) for layer in self.layers)
+
+    @cached_property
+    def width(self) -> int:
+        """Sum of the widths of all activations of one row, its input included (for memory)."""
+        total = self.layers[0].inputs * self.layers[0].groups
+        width = 0
+        for layer in self.layers:
+            if isinstance(layer, Linear):
+                width = layer.groups * layer.outputs
+            total += width
+        return total
+
+    def initial(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Parameters (P,) and running statistics (R,) of a fresh model, float64.
+
+        Weights and biases U(±1/√fan_in), as `torch.nn.Linear` and PyG's `Linear`; batch norm
+        weight 1, bias 0, running mean 0, running variance 1.
+        """
+        parts = []
+        for layer in self.layers:
+            if isinstance(layer, Linear):
+                bound = 1 / math.sqrt(layer.inputs)
+                for name in ("weight", "bias"):
+                    shape = self.shapes[f"{layer.name}.{name}"]
+                    parts.append(rng.uniform(-bound, bound, math.prod(shape)))
+            elif isinstance(layer, BatchNorm):
+                parts += [np.ones(layer.channels), np.zeros(layer.channels)]
+        values = np.zeros(self.size)
+        flat = np.concatenate(parts)
+        values[: flat.size] = flat
+        running = [np.full(s[0], float(name.endswith("var"))) for name, s in self.running.items()]
+        return values, np.concatenate([np.empty(0), *running])
+
+    @staticmethod
+    def views(flat: Tensor, shapes: dict[str, tuple[int, ...]]) -> dict[str, Tensor]:
+        """Views (S, *shape) of a (S, ...) tensor in which the named shapes lie one by one."""
+        views, start = {}, 0
+        for name, shape in shapes.items():
+            size = math.prod(shape)
+            views[name] = flat[:, start : start + size].unflatten(1, shape)
+            start += size
+        return views
+
+
+class Stack:
+    """The parameters `values` (S, P) and running statistics `running` (S, R) of S models, with a
+    view (S, ...) per name in `self[name]`."""
+
+    def __init__(self, layout: Layout, values: Tensor, running: Tensor | None = None):
+        self.layout = layout
+        self.values = values
+        self.running = running
+        self._views = layout.views(values, layout.shapes)
+        if running is not None:
+            self._views |= layout.views(running, layout.running)
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._views[name]
+
+    def __len__(self) -> int:
+        return self.values.shape[0]
+
+    @cached_property
+    def rows(self) -> Tensor:
+        """The parameters as rows of the first layer's width: (S·P/width, width)."""
+        return self.values.view(-1, self.layout.row)
+
+    def member(self, s: int) -> "Stack":
+        """The stack of member `s` alone (shares memory)."""
+        one = slice(s, s + 1)
+        running = None if self.running is None else self.running[one]
+        return Stack(self.layout, self.values[one], running)
+
+    def gradients(self) -> "Stack":
+        """A stack of zeros in the shape of the parameters."""
+        return Stack(self.layout, torch.zeros_like(self.values))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Parameters of a stack of one, by name, as `torch.nn` shapes them: weights (outputs,
+        inputs), or (groups, outputs, inputs) for several groups; vectors (channels,)."""
+        arrays = {}
+        for name, view in self._views.items():
+            array = view[0].detach().cpu().numpy()
+            if array.ndim == 3:
+                array = array.transpose(0, 2, 1)
+            array = array.squeeze(-1) if array.ndim == 2 else array
+            arrays[name] = np.array(array[0] if array.ndim == 3 and len(array) == 1 else array)
+        return arrays

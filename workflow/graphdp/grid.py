@@ -1,0 +1,137 @@
+"""From a study's configuration to its cells, seed blocks and files. No torch, no Snakemake."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from graphdp import methods
+from graphdp.config import Study
+from graphdp.methods.settings import distinct, key
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one experiment adds on one dataset for one method, level and ε.
+
+    `settings` are the hyperparameter settings that no earlier experiment of the study trains for
+    the same dataset, method, level and ε; a training job fits all of them for a block of seeds.
+    """
+
+    dataset: str
+    method: str
+    level: str
+    epsilon: str
+    experiment: str
+    settings: tuple[dict[str, Any], ...]
+
+    @property
+    def path(self) -> str:
+        """The cell's part of a file name: dataset/method/level/ε/experiment."""
+        return f"{self.dataset}/{self.method}/{self.level}/{self.epsilon}/{self.experiment}"
+
+
+class Grid:
+    """The cells of a study, by name."""
+
+    def __init__(self, study: Study, datasets: list[str] | None = None):
+        """`datasets`: the ones to train on, if not all that the study names."""
+        self.study = study
+        self.cells: list[Cell] = []
+        for dataset in study.datasets if datasets is None else datasets:
+            self._add_dataset(dataset)
+        self._by_path = {cell.path: cell for cell in self.cells}
+
+    def _add_dataset(self, dataset: str) -> None:
+        seen: dict[tuple[str, str, str], set[str]] = {}
+        for experiment, entries in self.study.experiments.items():
+            fresh: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+            for entry in entries:
+                for epsilon in epsilons(self.study, entry):
+                    name = (entry.method, entry.level, epsilon)
+                    known = seen.setdefault(name, set())
+                    for setting in self.study.settings(dataset, entry):
+                        if key(setting) not in known:
+                            known.add(key(setting))
+                            fresh.setdefault(name, []).append(setting)
+            for (method, level, epsilon), settings in fresh.items():
+                self.cells.append(
+                    Cell(dataset, method, level, epsilon, experiment, tuple(settings))
+                )
+
+    def cell(self, path: str) -> Cell:
+        """The cell with that `Cell.path`."""
+        return self._by_path[path]
+
+    def settings(self, path: str) -> list[dict[str, Any]]:
+        """The settings of the cell with that path."""
+        return list(self.cell(path).settings)
+
+    def encoder_path(self, cell: Cell) -> str:
+        """Where the encoders of a cell are kept.
+
+        Without node-level privacy an encoder reads neither edges nor ε, so all levels and ε of an
+        experiment share the one that is trained under `none/inf`.
+        """
+        level, epsilon = ("none", "inf") if cell.level != "node" else (cell.level, cell.epsilon)
+        return f"{cell.dataset}/{cell.method}/{level}/{epsilon}/{cell.experiment}"
+
+    def encoder_settings(self, path: str) -> list[dict[str, Any]]:
+        """The distinct encoder settings that the cells which share an encoder path need."""
+        found = []
+        for cell in self.cells:
+            if "encode" in methods.load(cell.method).STAGES and self.encoder_path(cell) == path:
+                read = methods.load(cell.method).encoder_settings
+                found += [read(cell.level, setting) for setting in cell.settings]
+        return distinct([setting for setting in found if setting is not None])
+
+    def plan_settings(self, path: str) -> list[dict[str, Any]]:
+        """The distinct parts of a cell's settings that its privacy plan reads."""
+        cell = self.cell(path)
+        read = methods.load(cell.method).plan_settings
+        return distinct([read(cell.level, setting) for setting in cell.settings])
+
+    def release_settings(self, path: str) -> list[dict[str, Any]]:
+        """The distinct parts of a cell's settings that its private aggregation reads."""
+        cell = self.cell(path)
+        read = methods.load(cell.method).release_settings
+        return distinct([read(cell.level, setting) for setting in cell.settings])
+
+    def max_degrees(self, path: str) -> list[int]:
+        """The degree bounds of a cell's settings, sorted (none for cells without a bound)."""
+        return sorted({s["max_degree"] for s in self.cell(path).settings if "max_degree" in s})
+
+    def experiments(self) -> dict[str, list[dict[str, Any]]]:
+        """What each experiment asks for: its entries with the ε of this run, for the artefacts.
+
+        A hyperparameter has a list of values, or {dataset: list, "default": list} where
+        `per_dataset` replaces its default.
+        """
+        return {
+            name: [self._spec(entry) for entry in entries]
+            for name, entries in self.study.experiments.items()
+        }
+
+    def _spec(self, entry: Any) -> dict[str, Any]:
+        spec = {"method": entry.method, "level": entry.level}
+        spec["epsilon"] = epsilons(self.study, entry)
+        for name in methods.load(entry.method).LEVELS[entry.level].model_fields:
+            values = [value for value in getattr(entry, name) if value is not None]
+            replaced = {
+                dataset: [own[name]]
+                for dataset, own in self.study.per_dataset.items()
+                if name in own and name not in entry.model_fields_set
+            }
+            if values:
+                spec[name] = {"default": values} | replaced if replaced else values
+        return spec
+
+    def blocks(self) -> list[str]:
+        """The blocks of seeds as tokens "first-last": "0-4", "5-9"."""
+        size, seeds = self.study.seed_block, self.study.seeds
+        return [f"{a}-{min(a + size, seeds) - 1}" for a in range(0, seeds, size)]
+
+
+def epsilons(study: Study, entry: Any) -> list[str]:
+    """The ε tokens of an experiment's entry: "inf" at level none, else the study's or its own."""
+    if entry.level == "none":
+        return ["inf"]
+    return list(study.epsilons or entry.epsilon)

@@ -1,0 +1,38 @@
+"""One run of the workflow at a time, with a lock that cannot go stale.
+
+Snakemake's own lock is a file that a killed run leaves behind and that stops the next run until
+`--unlock`. This one is held by the operating system for the life of the process (`flock`), so a
+`kill -9` releases it. The default profile turns Snakemake's lock off and the Snakefile holds this.
+"""
+
+import fcntl
+import os
+from pathlib import Path
+
+from graphdp.errors import GraphDPError
+
+_held: list[int] = []  # descriptors stay open, and locked, until the process ends
+
+
+def hold(path: str | os.PathLike) -> None:
+    """Take the lock for the rest of this process; idempotent within a process.
+
+    Raises `GraphDPError` if another live process holds it.
+    """
+    if _held:
+        return
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        owner = os.read(descriptor, 64).decode(errors="replace").strip()
+        os.close(descriptor)
+        raise GraphDPError(
+            f"another run (process {owner or 'unknown'}) is working in this folder; wait for it to "
+            "end, or stop it, then run again"
+        ) from None
+    os.ftruncate(descriptor, 0)
+    os.write(descriptor, f"{os.getpid()}\n".encode())
+    _held.append(descriptor)

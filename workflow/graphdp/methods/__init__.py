@@ -1,0 +1,22 @@
+"""The methods, one file each; `METHODS` is the list that configs, rules and scripts go by.
+
+A method's module states, without importing torch (the training code is imported where it is used):
+
+- `LEVELS`: privacy level -> the `Settings` type of its hyperparameters at that level;
+- `STAGES`: which of the stages before `fit` it has ("encode", "aggregate");
+- `USES_GRAPH`: whether it ever reads an edge (if not, its edge-level ε is 0);
+- `plan(level, settings, num_train)`: what it releases, as a `graphdp.privacy.plan.Plan`;
+- `plan_settings`, `encoder_settings`, `release_settings`: the part of the hyperparameters that each
+  stage reads, so that a stage is re-run exactly when something it reads has changed;
+- `encode`, `aggregate`, `fit`: the stages themselves.
+"""
+
+import importlib
+from types import ModuleType
+
+METHODS = ("gap", "mlp")
+
+
+def load(method: str) -> ModuleType:
+    """The module of a method named in `METHODS`."""
+    return importlib.import_module(f"graphdp.methods.{method}")

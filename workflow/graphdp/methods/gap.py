@@ -1,0 +1,228 @@
+"""GAP: graph neural networks with aggregation perturbation (Sajadmanesh et al., 2023).
+
+Algorithm 2, in three stages that the workflow runs as jobs of their own:
+
+1. encode      an MLP is trained on features and labels alone; X⁰ = its row-normalised output
+2. aggregate   Algorithm 1 (PMA): for k = 1..K:  Xᵏ = normalise(Aᵀ Xᵏ⁻¹ + N(0, σ²))
+3. fit         one base layer per hop on X⁰..Xᴷ, concatenated, then a linear head
+
+At edge level only stage 2 reads what is protected (the edges); 1 and 3 are trained without noise.
+At node level the out-degrees are bounded by D (`graphdp.degree`), σ = noise multiplier x √D, and
+stages 1 and 3 are DP-Adam with the same noise multiplier. `plan` states all of it.
+"""
+
+import math
+from typing import Any
+
+from pydantic import Field
+from scipy.sparse import issparse
+
+from graphdp import aggregation
+from graphdp.errors import GraphDPError
+from graphdp.methods.block import Block, Run, train_runs
+from graphdp.methods.settings import (
+    FullBatchTraining,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    PrivateTraining,
+    key,
+)
+from graphdp.privacy import cells, plans
+from graphdp.privacy.plan import Plan
+
+HOPS = Field(2, description="K, the number of aggregations")
+ENCODER_LAYERS = Field(2, description="layers of the encoder; 0 aggregates the features themselves")
+ENCODER_RATE = Field(None, description="the encoder's step size, if not `learning_rate`")
+
+
+class Public(FullBatchTraining):
+    """GAP-∞ and GAP-EDP: features and labels are public."""
+
+    hops: PositiveInt = HOPS
+    encoder_layers: NonNegativeInt = ENCODER_LAYERS
+    encoder_learning_rate: PositiveFloat | None = ENCODER_RATE
+
+
+class Node(PrivateTraining):
+    """GAP-NDP."""
+
+    hops: PositiveInt = HOPS
+    max_degree: PositiveInt = Field(100, description="D, the bound on every out-degree")
+    encoder_layers: NonNegativeInt = ENCODER_LAYERS
+    encoder_learning_rate: PositiveFloat | None = ENCODER_RATE
+
+
+LEVELS = {"none": Public, "edge": Public, "node": Node}
+STAGES = ("encode", "aggregate")
+USES_GRAPH = True
+
+
+def plan_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:
+    """What the plan reads of a setting."""
+    if level != "node":
+        return {"hops": setting["hops"]}
+    names = ("hops", "max_degree", "epochs", "batch_size", "max_grad_norm")
+    return {name: setting[name] for name in names} | {"encoder": setting["encoder_layers"] > 0}
+
+
+def encoder_settings(level: str, setting: dict[str, Any]) -> dict[str, Any] | None:
+    """What determines the encoder of a setting; None for a setting without an encoder.
+
+    At node level that includes K, which the shared noise multiplier depends on, but not D.
+    """
+    if setting["encoder_layers"] == 0:
+        return None
+    names = ["hidden", "encoder_layers", "epochs"]
+    if level == "node":
+        names += ["hops", "batch_size", "max_grad_norm"]
+    rate = setting.get("encoder_learning_rate", setting["learning_rate"])
+    return {name: setting[name] for name in names} | {"learning_rate": rate}
+
+
+def release_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:
+    """What determines the noisy aggregates of a setting: encoder, plan (hence noise), K and D."""
+    names = ("hops", "max_degree") if level == "node" else ("hops",)
+    return {
+        "encoder": encoder_settings(level, setting),
+        "plan": plan_settings(level, setting),
+    } | {name: setting[name] for name in names}
+
+
+def plan(level: str, settings: dict[str, Any], num_train: int) -> Plan:
+    """Everything GAP releases at a level (edge: Theorem 1; node: Theorem 2, Proposition 3)."""
+    return plans.gap_plan(level, num_train=num_train, **settings)
+
+
+def encode(block: Block, settings: list[dict[str, Any]]) -> dict[str, Any]:
+    """Stage 1: train the encoders of every seed x encoder setting.
+
+    Returns `encoder_name(seed, setting)` -> X⁰, float32 (n, hidden) with rows of norm 1.
+    """
+    from graphdp.ensemble import Encoder
+
+    graph, runs = block.graph, block.runs(settings)
+
+    def network(setting: dict[str, Any]) -> Encoder:
+        shape = graph.num_features, setting["hidden"], setting["encoder_layers"], graph.num_classes
+        return Encoder(*shape, batch_norm=block.level != "node")
+
+    models = train_runs(
+        block,
+        runs,
+        "encoder",
+        network=network,
+        noise=lambda seed, s: cells.noise_multiplier(_encoder_entry(block, seed, s)),
+        features=lambda runs: graph.x,
+    )
+    embeddings = {}
+    for (seed, setting), model in zip(runs, models, strict=True):
+        if block.level == "node":
+            cells.check_rounds(_encoder_entry(block, seed, setting), "encoder", model.rounds)
+        embeddings[encoder_name(seed, setting)] = model.embedding
+    return embeddings
+
+
+def encoder_name(seed: int, setting: dict[str, Any]) -> str:
+    """The name of an encoder's embedding in the encoders' file."""
+    return f"{seed}:{key(setting)}"
+
+
+def _encoder_entry(block: Block, seed: int, setting: dict[str, Any]) -> dict[str, Any]:
+    """The calibration of a node-level encoder.
+
+    The plans that share an encoder differ in D alone, which scales the noise of the aggregation and
+    not the shared multiplier; so the calibration for any D is the encoder's.
+    """
+    shared = ("hops", "epochs", "batch_size", "max_grad_norm")
+    for entry in block.calibrations:
+        plan = entry["settings"]
+        if plan["encoder"] and all(plan[name] == setting[name] for name in shared):
+            return cells.lookup(block.calibrations, plan, block.split(seed).train.size)
+    raise GraphDPError(
+        f"no calibration for the encoder {key(setting)}; run the calibrate rule again"
+    )
+
+
+def noise_std(level: str, setting: dict[str, Any], noise_multiplier: float) -> float:
+    """σ of one aggregation: noise multiplier x sensitivity (1 at edge level, √D at node level)."""
+    return noise_multiplier * (math.sqrt(setting["max_degree"]) if level == "node" else 1.0)
+
+
+def aggregate(block: Block, settings: list[dict[str, Any]], encoders, masks, cache) -> list[dict]:
+    """Stage 2: release the aggregates of every seed x release setting, each once.
+
+    encoders: name -> X⁰, as `encode` returns; masks: D -> seed -> kept edges, bool (m,).
+    Returns one record per release: `seed`, `settings` and the `key` under which `cache` holds
+    Xᵏ for k = 1..K, float32 (K, n, d).
+    """
+    graph, private = block.graph, block.epsilon != "inf"
+    by_mask: dict[tuple | None, list[Run]] = {}
+    for seed, setting in block.runs(settings):
+        # Without a degree bound all seeds aggregate over the same edges, read once for all.
+        bound = (setting["max_degree"], seed) if block.level == "node" else None
+        by_mask.setdefault(bound, []).append((seed, setting))
+
+    records = []
+    for bound, runs in by_mask.items():
+        keep = masks[bound[0]][bound[1]] if bound else None
+        releases = [
+            aggregation.Release(
+                x0=initial_features(graph, encoders, seed, setting["encoder"]),
+                hops=setting["hops"],
+                noise_std=noise_std(
+                    block.level, setting, block.noise_multiplier(setting["plan"], seed)
+                ),
+                private=private,
+                stream=block.stream(seed, "aggregation", key(setting)),
+            )
+            for seed, setting in runs
+        ]
+        keys = cache.release(graph, keep, releases)
+        for (seed, setting), name in zip(runs, keys, strict=True):
+            records.append({"seed": seed, "settings": setting, "key": name})
+    return records
+
+
+def initial_features(graph, encoders, seed: int, encoder: dict[str, Any] | None):
+    """X⁰: the encoder's output, or the row-normalised features where there is no encoder."""
+    if encoder is not None:
+        return encoders[encoder_name(seed, encoder)]
+    return aggregation.normalize_rows(graph.x.toarray() if issparse(graph.x) else graph.x)
+
+
+def fit(
+    block: Block, settings: list[dict[str, Any]], encoders, releases: list[dict], cache
+) -> list[tuple[int, dict[str, Any], Any]]:
+    """Stage 3: train the classifiers of every seed x setting on X⁰ and the cached aggregates.
+
+    releases: the records that `aggregate` returned. Reads no edge.
+    Returns (seed, setting, fitted model) triples.
+    """
+    from graphdp.ensemble import HopClassifier
+
+    graph, runs = block.graph, block.runs(settings)
+    released = {(r["seed"], key(r["settings"])): r["key"] for r in releases}
+
+    def network(setting: dict[str, Any]) -> HopClassifier:
+        width = setting["hidden"] if setting["encoder_layers"] else graph.num_features
+        shape = setting["hops"], width, setting["hidden"], graph.num_classes
+        return HopClassifier(*shape, batch_norm=block.level != "node")
+
+    def features(runs: list[Run]) -> list[list]:
+        inputs = []
+        for seed, setting in runs:
+            release = release_settings(block.level, setting)
+            x0 = initial_features(graph, encoders, seed, release["encoder"])
+            inputs.append([x0, *cache.load(released[seed, key(release)])])
+        return inputs
+
+    models = train_runs(
+        block,
+        runs,
+        "classifier",
+        network=network,
+        noise=lambda seed, s: block.noise_multiplier(plan_settings(block.level, s), seed),
+        features=features,
+    )
+    return [(*run, model) for run, model in zip(runs, models, strict=True)]

@@ -1,0 +1,66 @@
+"""MLP and MLP-DP: the baselines that never read an edge (GAP, section 7.2).
+
+Three linear layers with SELU. At level none: full-batch Adam with batch norm; reported in the paper
+as edge level with ε = 0, since no edge is read. At level node: DP-Adam without batch norm.
+"""
+
+from typing import Any
+
+from pydantic import Field
+
+from graphdp.methods.block import Block, train_runs
+from graphdp.methods.settings import FullBatchTraining, PositiveInt, PrivateTraining
+from graphdp.privacy import plans
+from graphdp.privacy.plan import Plan
+
+LAYERS = Field(3, description="linear layers")
+
+
+class Public(FullBatchTraining):
+    """MLP: no noise."""
+
+    layers: PositiveInt = LAYERS
+
+
+class Node(PrivateTraining):
+    """MLP-DP."""
+
+    layers: PositiveInt = LAYERS
+
+
+LEVELS = {"none": Public, "node": Node}
+STAGES: tuple[str, ...] = ()
+USES_GRAPH = False
+
+
+def plan_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:
+    """What the plan reads of a setting."""
+    names = ("epochs", "batch_size", "max_grad_norm") if level == "node" else ()
+    return {name: setting[name] for name in names}
+
+
+def plan(level: str, settings: dict[str, Any], num_train: int) -> Plan:
+    """One DP-Adam phase over `num_train` nodes at level node; nothing at level none."""
+    return plans.mlp_plan(level, num_train=num_train, **settings)
+
+
+def fit(block: Block, settings: list[dict[str, Any]]) -> list[tuple[int, dict[str, Any], Any]]:
+    """Train every seed of the block x setting; returns (seed, setting, fitted model) triples."""
+    from graphdp.ensemble import MLP
+
+    graph, runs = block.graph, block.runs(settings)
+
+    def network(setting: dict[str, Any]) -> MLP:
+        batch_norm = block.level != "node"
+        shape = graph.num_features, setting["hidden"], setting["layers"], graph.num_classes
+        return MLP(*shape, batch_norm=batch_norm)
+
+    models = train_runs(
+        block,
+        runs,
+        "mlp",
+        network=network,
+        noise=lambda seed, s: block.noise_multiplier(plan_settings(block.level, s), seed),
+        features=lambda runs: graph.x,
+    )
+    return [(*run, model) for run, model in zip(runs, models, strict=True)]

@@ -1,0 +1,64 @@
+"""One row per trained model: what was run and what came of it."""
+
+from types import ModuleType
+from typing import Any
+
+import pandas as pd
+
+from graphdp import io, job
+from graphdp.methods.block import Block
+from graphdp.methods.settings import key
+from graphdp.privacy import cells
+
+
+def write_rows(
+    path: str,
+    study: str,
+    block: Block,
+    method: ModuleType,
+    models: list[tuple[int, dict[str, Any], Any]],
+) -> None:
+    """Write the rows of a training job's (seed, setting, fitted model) triples as CSV.
+
+    `cpu_seconds` and `wall_seconds` are the job's own, process start included, divided by its
+    models; `peak_rss_mb` is the job's. Raises `GraphDPError` if a model was not trained for exactly
+    the Poisson rounds that its plan accounts.
+    """
+    used = job.usage()
+    versions = job.versions("torch", "numpy", "scipy", "autodp")
+    commit = job.git_commit()
+    rows = []
+    for seed, setting, model in models:
+        entry = cells.lookup(
+            block.calibrations,
+            method.plan_settings(block.level, setting),
+            block.split(seed).train.size,
+        )
+        cells.check_rounds(entry, "classifier", model.rounds)
+        rows.append(
+            {
+                "study": study,
+                "dataset": block.dataset,
+                "method": block.method,
+                "level": block.level,
+                "epsilon": block.epsilon,
+                "delta": entry["delta"],
+                "seed": seed,
+                "hyperparameters": key(setting),
+                "val_accuracy": model.val_accuracy,
+                "test_accuracy": model.test_accuracy,
+                "train_accuracy": model.train_accuracy,
+                "noise_multiplier": block.noise_multiplier(entry["settings"], seed) or None,
+                "best_epoch": model.best_epoch,
+                "checkpoint": block.checkpoint,
+                **cells.label(entry),
+                "cpu_seconds": used["cpu_seconds"] / len(models),
+                "wall_seconds": used["wall_seconds"] / len(models),
+                "peak_rss_mb": used["peak_rss_mb"],
+                "device": block.trained_on(),
+                "git_commit": commit,
+                "versions": versions,
+            }
+        )
+    with io.atomic_path(path) as temporary:
+        pd.DataFrame(rows).to_csv(temporary, index=False)

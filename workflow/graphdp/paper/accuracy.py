@@ -1,0 +1,156 @@
+"""Accuracy per cell as a tidy frame: ours, the paper's, and why a cell is missing."""
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from graphdp.paper.cells import (
+    expected_cells,
+    experiment_rows,
+    missing_reason,
+    read_published,
+    study_datasets,
+)
+from graphdp.paper.labels import EDGE_FREE_METHODS, canonical_epsilon
+from graphdp.paper.select import CELL, select_best, summarise
+
+ACCURACY_EXPERIMENT = "accuracy"
+ACCURACY_COLUMNS = (
+    *CELL,
+    "mean",
+    "ci_low",
+    "ci_high",
+    "n",
+    "published_mean",
+    "published_ci",
+    "published_source",
+    "epsilon_basis",
+    "adjacency",
+    "delta",
+    "epsilon_status",
+    "checkpoint",
+    "hyperparameters",
+    "settings_compared",
+    "settings_incomplete",
+    "missing_reason",
+)
+COUNTS = ("n", "settings_compared", "settings_incomplete")
+FLOATS = ("mean", "ci_low", "ci_high", "published_mean", "published_ci", "delta")
+
+_LEVEL_ORDER = {"none": 0, "edge": 1, "node": 2}
+
+
+def accuracy_table(rows: pd.DataFrame, context: Mapping) -> pd.DataFrame:
+    """Every cell of the study's accuracy experiment, and what the paper prints for its datasets.
+
+    Columns `ACCURACY_COLUMNS`: mean, ci_low, ci_high in percent of the test nodes, n models;
+    published_mean and published_ci (half-width) only where the paper prints the same cell on the
+    same dataset; the selected hyperparameters (JSON); a cell without a result has an empty mean and
+    its `missing_reason`.
+    """
+    cells = dict.fromkeys(expected_cells(context, ACCURACY_EXPERIMENT))
+    names = set(study_datasets(context))
+    printed = _published_accuracies(context)
+    cells |= dict.fromkeys(cell for cell in printed if cell[0] in names)
+    return _fill(_in_order(cells, study_datasets(context)), printed, rows, context)
+
+
+def published_table(
+    rows: pd.DataFrame,
+    context: Mapping,
+    artefact: str = "Table 2",
+    epsilons: Mapping[str, str] | None = None,
+) -> pd.DataFrame:
+    """The rows of a table of the paper, on the paper's datasets and on those of the study.
+
+    `epsilons` replaces the printed ε per level, e.g. {"edge": "1", "node": "4"}, for a study that
+    runs other budgets (ε = 0 stays). Columns as `accuracy_table`. Cells that the paper prints and
+    the study lacks appear with their reason.
+    """
+    published = read_published(context.get("published"))
+    published = published[(published["artefact"] == artefact) & (published["metric"] == "accuracy")]
+    lines = list(
+        published[["method", "level", "epsilon"]].drop_duplicates().itertuples(index=False)
+    )
+    if epsilons:
+        lines = list(
+            dict.fromkeys(
+                (m, level, e if e == "0" else canonical_epsilon(epsilons.get(level, e)))
+                for m, level, e in lines
+            )
+        )
+    datasets = list(dict.fromkeys([*published["dataset"], *study_datasets(context)]))
+    cells = [(dataset, *line) for dataset in datasets for line in lines]
+    return _fill(cells, _published_accuracies(context), rows, context)
+
+
+def _published_accuracies(context: Mapping) -> dict[tuple, dict]:
+    published = read_published(context.get("published"))
+    published = published[published["metric"] == "accuracy"]
+    cells: dict[tuple, dict] = {}
+    for row in published.itertuples():
+        cell = (row.dataset, row.method, row.level, row.epsilon)
+        cells.setdefault(
+            cell,
+            {"published_mean": row.mean, "published_ci": row.ci, "published_source": row.source},
+        )
+    return cells
+
+
+def _in_order(cells: Mapping, datasets: Sequence[str]) -> list[tuple]:
+    return sorted(
+        cells,
+        key=lambda cell: (
+            datasets.index(cell[0]),
+            _LEVEL_ORDER[cell[2]],
+            cell[1] in EDGE_FREE_METHODS,
+            cell[1],
+            float(cell[3]),
+        ),
+    )
+
+
+def _fill(
+    cells: Sequence[tuple], published: Mapping, rows: pd.DataFrame, context: Mapping
+) -> pd.DataFrame:
+    mine = experiment_rows(rows, context, ACCURACY_EXPERIMENT)
+    best, incomplete = select_best(mine)
+    found = {
+        tuple(line[name] for name in CELL): line for line in summarise(best).to_dict("records")
+    }
+    calibrated = {
+        (c["dataset"], c["method"], c["level"], canonical_epsilon(c["epsilon"])): {
+            "delta": c.get("delta"),
+            "epsilon_basis": c.get("basis"),
+            "adjacency": c.get("adjacency"),
+            "epsilon_status": c.get("status"),
+        }
+        for c in context.get("calibrations", [])
+    }
+    table = []
+    for cell in cells:
+        line = dict(zip(CELL, cell, strict=True)) | published.get(cell, {})
+        if cell in found:
+            line |= found[cell]
+        else:
+            reason = incomplete.get(cell) or missing_reason(cell, context)
+            line |= calibrated.get(cell, {}) | {"missing_reason": reason}
+        table.append(line)
+    frame = pd.DataFrame(table, columns=list(ACCURACY_COLUMNS))
+    # A level of "none" makes no claim; any other ε without a stated basis is the paper's.
+    frame["epsilon_basis"] = frame["epsilon_basis"].where(
+        frame["epsilon_basis"].notna() & (frame["epsilon_basis"] != ""), "as_published"
+    )
+    return typed(frame)
+
+
+def typed(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with its columns' types: float64, Int64 (counts) and str ("" when empty)."""
+    for name in frame.columns:
+        if name in FLOATS:
+            frame[name] = pd.to_numeric(frame[name]).astype("float64")
+        elif name in COUNTS:
+            frame[name] = pd.to_numeric(frame[name]).astype("Int64")
+        else:
+            frame[name] = frame[name].astype(object).fillna("").astype(str)
+    return frame

@@ -1,0 +1,423 @@
+"""GAP's Figures 6 to 9 as functions of rows. Each returns a matplotlib Figure, unsaved.
+
+A panel or line without results says so in the figure; it never fails and never draws a zero.
+"""
+
+import os
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from graphdp.paper import style
+from graphdp.paper.accuracy import ACCURACY_EXPERIMENT, accuracy_table
+from graphdp.paper.cells import (
+    NO_METHOD,
+    NOT_REQUESTED,
+    expected_cells,
+    experiment_rows,
+    known,
+    missing_reason,
+    study_datasets,
+)
+from graphdp.paper.labels import EDGE_FREE_METHODS, method_label, scope_text, status_text
+from graphdp.paper.rows import read_rows
+from graphdp.paper.select import CELL, select_best, summarise
+
+ENCODER_EXPERIMENT, HOPS_EXPERIMENT, DEGREE_EXPERIMENT = "encoder", "hops", "degree"
+_PRIVATE_LEVELS = ("edge", "node")
+_WITH_ENCODER = "hp_with_encoder"
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """How to draw a figure, and the words that go with it."""
+
+    title: str
+    draw: Callable[[pd.DataFrame, Mapping], Figure]
+    caption: str
+
+
+def build_figure(
+    name: str,
+    rows_csv: str | os.PathLike,
+    context: Mapping,
+    output_svg: str | os.PathLike,
+    output_png: str | os.PathLike,
+) -> None:
+    """Draw the figure `name` (a key of `FIGURES`) as SVG and PNG."""
+    drawing = known(name, FIGURES, "figure")
+    style.save(drawing.draw(read_rows(rows_csv), context), output_svg, output_png)
+
+
+def figure6(rows: pd.DataFrame, context: Mapping) -> Figure:
+    """Accuracy against ε: one line of panels per dataset, edge level left, node level right.
+
+    Lines with 95 % bands are the private methods; horizontal lines need no ε (no privacy, or a
+    method that reads no edges); open diamonds are the paper's printed numbers for the same dataset.
+    """
+    with style.theme():
+        table = accuracy_table(rows, context)
+        datasets = study_datasets(context)
+        figure, axes = style.panels(max(len(datasets), 1), 2)
+        for dataset, line in zip(datasets, axes, strict=False):
+            for level, ax in zip(_PRIVATE_LEVELS, line, strict=True):
+                _accuracy_panel(ax, table[table["dataset"] == dataset], dataset, level, context)
+            _share_y(line)
+        missing = table[table["mean"].isna() & ~table["dataset"].isin(_unavailable(context))]
+        shown = table.loc[table["mean"].notna(), list(CELL)]
+        _finish(figure, axes, datasets, _not_shown(missing.to_dict("records"), shown))
+        return figure
+
+
+def figure7(rows: pd.DataFrame, context: Mapping) -> Figure:
+    """With and without the encoder: accuracy against ε, edge level left, node level right."""
+
+    def panel(ax: Axes, summary: pd.DataFrame, level: str) -> None:
+        for (method, encoder), line in summary.groupby(["method", _WITH_ENCODER]):
+            colour, marker = style.method_style(method)
+            name = method_label(method, level)
+            line = line.assign(x=line["epsilon"].astype(float)).sort_values("x")
+            if encoder:
+                _line(
+                    ax, line["x"], line, label=f"{name} with encoder", color=colour, marker=marker
+                )
+            else:
+                hollow = {"marker": marker, "markerfacecolor": "white", "linestyle": "--"}
+                label = f"{name} without encoder"
+                _line(ax, line["x"], line, label=label, color=colour, **hollow)
+        _epsilon_axis(ax, summary, level)
+
+    with style.theme():
+        if "hp_encoder_layers" in rows.columns:
+            layers = pd.to_numeric(rows["hp_encoder_layers"])
+            rows = rows.assign(**{_WITH_ENCODER: (layers > 0).astype(object).where(layers.notna())})
+        summary = _summary(rows, context, ENCODER_EXPERIMENT, _WITH_ENCODER)
+        return _grid(summary, context, ENCODER_EXPERIMENT, _PRIVATE_LEVELS, panel)
+
+
+def figure8(rows: pd.DataFrame, context: Mapping) -> Figure:
+    """Accuracy against the number of hops, one line per ε; edge level left, node level right."""
+
+    def panel(ax: Axes, summary: pd.DataFrame, level: str) -> None:
+        _lines_by_epsilon(ax, summary, "hp_hops", level)
+        ax.set_xlabel("hops K")
+        _ticks(ax, sorted(summary["hp_hops"].unique()))
+
+    with style.theme():
+        # The accuracy experiment trains every number of hops; it serves where none is named.
+        own = HOPS_EXPERIMENT in context.get("experiments", {})
+        experiment = HOPS_EXPERIMENT if own else ACCURACY_EXPERIMENT
+        summary = _summary(rows, context, experiment, "hp_hops")
+        return _grid(summary, context, experiment, _PRIVATE_LEVELS, panel)
+
+
+def figure9(rows: pd.DataFrame, context: Mapping) -> Figure:
+    """Accuracy against the maximum degree at node level, one line per ε, one panel per dataset."""
+
+    def panel(ax: Axes, summary: pd.DataFrame, level: str) -> None:
+        ax.set_xscale("log")
+        _lines_by_epsilon(ax, summary, "hp_max_degree", level)
+        ax.set_xlabel("maximum degree D")
+        _ticks(ax, sorted(summary["hp_max_degree"].unique()))
+
+    with style.theme():
+        summary = _summary(rows, context, DEGREE_EXPERIMENT, "hp_max_degree")
+        return _grid(summary, context, DEGREE_EXPERIMENT, ("node",), panel)
+
+
+FIGURES: dict[str, Drawing] = {
+    "figure6": Drawing(
+        "Figure 6",
+        figure6,
+        "Accuracy against ε at edge level (left) and node level (right). Bands are 95 % bootstrap "
+        "intervals over seeds; horizontal lines are methods without privacy or without edges.",
+    ),
+    "figure7": Drawing(
+        "Figure 7",
+        figure7,
+        "Effect of the encoder on accuracy at edge level (left) and node level (right).",
+    ),
+    "figure8": Drawing(
+        "Figure 8",
+        figure8,
+        "Effect of the number of hops at edge level (left) and node level (right).",
+    ),
+    "figure9": Drawing(
+        "Figure 9", figure9, "Effect of the maximum degree on accuracy at node level."
+    ),
+}
+
+
+# ------------------------------------------------------------------------------------------ panels
+
+
+def _accuracy_panel(
+    ax: Axes, table: pd.DataFrame, dataset: str, level: str, context: Mapping
+) -> None:
+    ax.set_title(f"{dataset}, {level} level")
+    shown = table[table["mean"].notna()]
+    private = shown[(shown["level"] == level) & (shown["epsilon"].astype(float) > 0)]
+    if private.empty:
+        cells = expected_cells(context, ACCURACY_EXPERIMENT)
+        asked = next((cell for cell in cells if cell[0] == dataset and cell[2] == level), None)
+        _empty_panel(ax, missing_reason(asked, context) if asked else _reason(dataset, context))
+        return
+    for method, line in private.groupby("method", sort=False):
+        line = line.assign(x=line["epsilon"].astype(float)).sort_values("x")
+        colour, marker = style.method_style(method)
+        label = method_label(method, level)
+        _line(ax, line["x"], line, label=label, color=colour, marker=marker)
+    flat = shown[
+        ((shown["level"] == "none") & ~shown["method"].isin(EDGE_FREE_METHODS))
+        | ((shown["level"] == level) & (shown["epsilon"] == "0"))
+    ]
+    for line in flat.itertuples():
+        colour, _ = style.method_style(line.method)
+        dashes = "--" if line.level == "none" else ":"
+        ax.axhline(
+            line.mean, color=colour, linestyle=dashes, label=method_label(line.method, line.level)
+        )
+        if np.isfinite(line.ci_low):
+            ax.axhspan(line.ci_low, line.ci_high, color=colour, alpha=0.12, linewidth=0)
+    printed = table[table["published_mean"].notna() & (table["level"] == level)]
+    printed = printed[printed["epsilon"].astype(float) > 0]
+    for line in printed.itertuples():
+        colour, _ = style.method_style(line.method)
+        ax.errorbar(
+            [float(line.epsilon)],
+            [line.published_mean],
+            yerr=None if np.isnan(line.published_ci) else [line.published_ci],
+            color=colour,
+            marker="D",
+            markersize=7,
+            markerfacecolor="none",
+            linestyle="none",
+            label=f"{method_label(line.method, level)} (paper)",
+        )
+    _epsilon_axis(ax, private, level, printed["epsilon"])
+
+
+def _lines_by_epsilon(ax: Axes, summary: pd.DataFrame, x: str, level: str) -> None:
+    """One line per ε (and method, where there are several); the legend's title says what ε is."""
+    tokens = sorted(summary["epsilon"].unique(), key=float)
+    colours = dict(zip(tokens, style.series_colours(len(tokens)), strict=True))
+    several = summary["method"].nunique() > 1
+    for (method, epsilon), line in summary.groupby(["method", "epsilon"], sort=False):
+        line = line.sort_values(x)
+        label = f"{epsilon}, {method_label(method, level)}" if several else epsilon
+        marker = style.SERIES_MARKERS[tokens.index(epsilon) % len(style.SERIES_MARKERS)]
+        _line(ax, line[x].astype(float), line, label=label, color=colours[epsilon], marker=marker)
+    handles, names = ax.get_legend_handles_labels()
+    order = sorted(range(len(names)), key=lambda i: float(names[i].split(",")[0]))
+    legend = ax.legend(
+        [handles[i] for i in order],
+        [names[i] for i in order],
+        title=_wrap(_epsilon_title(summary, level), 21),
+        loc="center left",
+        bbox_to_anchor=(1.0, 0.5),
+        frameon=False,
+    )
+    legend.get_title().set_multialignment("left")
+    legend._legend_box.align = "left"
+
+
+def _line(ax: Axes, x: pd.Series, line: pd.DataFrame, **shape) -> None:
+    """Means with a band for their intervals; a single point shows its interval as a bar."""
+    x = np.asarray(x, dtype=float)
+    mean, low, high = (line[name].to_numpy(dtype=float) for name in ("mean", "ci_low", "ci_high"))
+    ax.plot(x, mean, **shape)
+    known = np.isfinite(low)
+    if known.sum() > 1:
+        ax.fill_between(x[known], low[known], high[known], color=shape["color"], alpha=0.18, lw=0)
+    elif known.any():
+        ax.vlines(x[known], low[known], high[known], color=shape["color"], lw=1.2)
+
+
+def _epsilon_axis(ax: Axes, cells: pd.DataFrame, level: str, others: Iterable[str] = ()) -> None:
+    """A logarithmic ε axis, labelled in full, with a tick per ε of `cells` and of `others`."""
+    ax.set_xscale("log")
+    _ticks(ax, sorted({float(epsilon) for epsilon in [*cells["epsilon"], *others]}))
+    ax.set_xlabel(_wrap(_epsilon_title(cells, level), 52))
+
+
+def _epsilon_title(cells: pd.DataFrame, level: str) -> str:
+    """What an ε of these cells is: level, basis, δ, adjacency, and the status of each method."""
+    claims = cells[["method", "epsilon_basis", "adjacency", "epsilon_status"]].drop_duplicates()
+    scopes = [
+        scope_text(level, basis, cells["delta"]) for basis in claims["epsilon_basis"].unique()
+    ]
+    by_status: dict[str, list[str]] = {}
+    for claim in claims.itertuples():
+        by_status.setdefault(claim.epsilon_status, []).append(method_label(claim.method, level))
+    verdicts = [status_text(status) for status in by_status]
+    if len(by_status) > 1:
+        verdicts = [
+            f"{', '.join(dict.fromkeys(methods))}: {status_text(status)}"
+            for status, methods in by_status.items()
+        ]
+    symbol = "claimed ε" if "refuted" in by_status else "ε"
+    parts = [" / ".join(scopes), "adjacency " + " / ".join(claims["adjacency"].unique()), *verdicts]
+    return f"{symbol} ({'; '.join(parts)})"
+
+
+def _wrap(text: str, width: int) -> str:
+    """Lines of at most `width` characters, broken between phrases where phrases fit in a line."""
+    phrases = re.split(r"(?<=[;,]) ", text)
+    kept = " ".join(p.replace(" ", "\u00a0") if len(p) <= width else p for p in phrases)
+    return "\n".join(textwrap.wrap(kept, width))
+
+
+def _ticks(ax: Axes, values: Sequence[float]) -> None:
+    """A tick at each value that has results, and room beyond the first and the last."""
+    low, high = values[0], values[-1]
+    if ax.get_xscale() == "log":
+        margin = 1.12 if low < high else 1.6
+        ax.set_xlim(low / margin, high * margin)
+        # Labels nearer than a ninth of the narrowest axis would run into each other.
+        gap = np.log(high * margin**2 / low) / 9
+        labelled = [values[0]]
+        for value in values[1:]:
+            if np.log(value / labelled[-1]) >= gap:
+                labelled.append(value)
+    else:
+        margin = 0.06 * (high - low) if low < high else 0.6
+        ax.set_xlim(low - margin, high + margin)
+        labelled = values
+    ax.xaxis.set_major_locator(FixedLocator(labelled))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.xaxis.set_minor_locator(NullLocator())
+
+
+def _empty_panel(ax: Axes, reason: str) -> None:
+    ax.text(
+        0.5,
+        0.5,
+        "\n".join(textwrap.wrap(f"no results: {reason}", 27)),
+        transform=ax.transAxes,
+        ha="center",
+        va="center",
+        color="0.35",
+    )
+    ax.set_xticks([])
+    ax.set_yticks([])
+    ax.grid(False)
+
+
+# ------------------------------------------------------------------------------------------- grids
+
+
+def _summary(rows: pd.DataFrame, context: Mapping, experiment: str, by: str) -> pd.DataFrame:
+    """Mean and interval per cell and value of `by`, the other hyperparameters selected for each."""
+    mine = experiment_rows(rows, context, experiment)
+    if by not in mine.columns:
+        mine = mine.assign(**{by: None})
+    best, _ = select_best(mine, [by])
+    summary = summarise(best, [by])
+    return summary.assign(**{by: pd.to_numeric(summary[by])})
+
+
+def _grid(
+    summary: pd.DataFrame,
+    context: Mapping,
+    experiment: str,
+    levels: Sequence[str],
+    panel: Callable[[Axes, pd.DataFrame, str], None],
+) -> Figure:
+    """Dataset × level panels: one line per dataset, or two datasets per line for a single level."""
+    datasets = study_datasets(context)
+    places = [(dataset, level) for dataset in datasets for level in levels]
+    columns = 2 if len(places) > 1 else 1
+    figure, axes = style.panels(max(-(-len(places) // columns), 1), columns)
+    flat = [ax for line in axes for ax in line]
+    for (dataset, level), ax in zip(places, flat, strict=False):
+        ax.set_title(f"{dataset}, {level} level")
+        mine = summary[(summary["dataset"] == dataset) & (summary["level"] == level)]
+        if mine.empty:
+            asked = [
+                c for c in expected_cells(context, experiment) if (c[0], c[2]) == (dataset, level)
+            ]
+            _empty_panel(
+                ax, missing_reason(asked[0], context) if asked else _reason(dataset, context)
+            )
+        else:
+            panel(ax, mine, level)
+    for ax in flat[len(places) :]:
+        ax.set_axis_off()
+    shown = summary[list(CELL)]
+    found = set(shown.itertuples(index=False, name=None))
+    missing = [
+        dict(zip(CELL, cell, strict=True)) | {"missing_reason": missing_reason(cell, context)}
+        for cell in expected_cells(context, experiment)
+        if cell not in found
+        and cell[0] not in _unavailable(context)
+        and cell[1] not in EDGE_FREE_METHODS
+        and cell[2] in levels
+    ]
+    _finish(figure, axes, datasets, _not_shown(missing, shown))
+    return figure
+
+
+def _unavailable(context: Mapping) -> Mapping[str, str]:
+    return context.get("unavailable", {})
+
+
+def _reason(dataset: str, context: Mapping) -> str:
+    return _unavailable(context).get(dataset) or NOT_REQUESTED
+
+
+def _share_y(line: Sequence[Axes]) -> None:
+    """Equal accuracy limits in the panels of one dataset that have data."""
+    drawn = [ax for ax in line if ax.has_data() and ax.get_yticks().size]
+    if len(drawn) > 1:
+        limits = [ax.get_ylim() for ax in drawn]
+        for ax in drawn:
+            ax.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
+
+
+def _not_shown(missing: Sequence[Mapping], shown: pd.DataFrame) -> str:
+    """What a reader would look for and not find, by reason."""
+    lines = set(shown[["dataset", "method", "level"]].itertuples(index=False, name=None))
+    reasons: dict[str, dict[str, None]] = {}
+    for cell in missing:
+        what = method_label(cell["method"], cell["level"])
+        if (cell["dataset"], cell["method"], cell["level"]) in lines:
+            what = f"some ε of {what}"
+        if cell["missing_reason"] != NO_METHOD:
+            what += f" on {cell['dataset']}"
+        reasons.setdefault(cell["missing_reason"], {})[what] = None
+    return "; ".join(f"not shown: {', '.join(names)} ({why})" for why, names in reasons.items())
+
+
+def _finish(figure: Figure, axes: list[list[Axes]], datasets: Sequence[str], remark: str) -> None:
+    if not datasets:
+        _empty_panel(axes[0][0], "the study names no dataset")
+    handles: dict[str, object] = {}
+    for line in axes:
+        drawn = [ax for ax in line if ax.get_xlabel()]
+        if drawn:
+            drawn[0].set_ylabel("accuracy, %")
+        for ax in drawn:
+            if ax.get_legend() is None:
+                for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+                    handles.setdefault(label, handle)
+    if handles:
+        figure.legend(
+            list(handles.values()),
+            list(handles),
+            loc="outside upper center",
+            # A legend entry takes about 5 pt a character and 45 pt for its sample.
+            ncol=max(1, int(72 * figure.get_figwidth() / (5 * max(map(len, handles)) + 45))),
+            frameon=False,
+        )
+    if remark:
+        width = 66 * len(axes[0])
+        figure.supxlabel(
+            "\n".join(textwrap.wrap(remark, width)), fontsize=7.5, color="0.35", x=0.01, ha="left"
+        )

@@ -1,0 +1,62 @@
+"""The printed form of a table, and its Markdown and LaTeX."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A table for people: a caption, cells as text, and the notes that must stay with it."""
+
+    caption: str
+    cells: pd.DataFrame
+    notes: tuple[str, ...]
+
+
+def to_markdown(printed: Printed) -> str:
+    """A Markdown table (GitHub's dialect) with its caption above and its notes below."""
+    cells = printed.cells.map(lambda text: text.replace("|", "\\|"))
+    body = cells.to_markdown(index=False, disable_numparse=True)
+    remarks = "".join(f"- {note}\n" for note in printed.notes)
+    return f"{printed.caption}\n\n{body}\n\n{remarks}"
+
+
+def to_latex(printed: Printed, label: str) -> str:
+    """A LaTeX table (needs booktabs) with its caption above and its notes below."""
+    cells = printed.cells.map(latex_text).rename(columns=latex_text)
+    body = cells.to_latex(
+        index=False,
+        escape=False,
+        caption=latex_text(printed.caption),
+        label=f"tab:{label}",
+        position="t",
+        column_format="l" * cells.shape[1],
+    )
+    remarks = "".join(f"\n\\par\\footnotesize {latex_text(note)}" for note in printed.notes)
+    return body.replace("\\end{tabular}", "\\end{tabular}" + remarks)
+
+
+_LATEX = str.maketrans(
+    {
+        **{symbol: "\\" + symbol for symbol in "&%$#_{}"},
+        "\\": "\\textbackslash{}",
+        "~": "\\textasciitilde{}",
+        "^": "\\textasciicircum{}",
+        "ε": "$\\varepsilon$",
+        "δ": "$\\delta$",
+        "±": "$\\pm$",
+        "∞": "$\\infty$",
+        "√": "$\\surd$",
+        "≥": "$\\ge$",
+        "≤": "$\\le$",
+        "–": "--",
+        "—": "---",
+        "×": "$\\times$",
+    }
+)
+
+
+def latex_text(text: str) -> str:
+    """Text for LaTeX: its special characters escaped, the symbols of the tables as commands."""
+    return text.translate(_LATEX)

@@ -1,0 +1,212 @@
+"""One self-contained HTML page: what ran, tables, figures, and what every ε means."""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import jinja2
+import pandas as pd
+
+from graphdp import io
+from graphdp.paper import labels
+from graphdp.paper.cells import known
+from graphdp.paper.figures import FIGURES
+from graphdp.paper.printing import Printed
+from graphdp.paper.rows import read_rows
+from graphdp.paper.select import CELL
+from graphdp.paper.tables import TABLES, read_csv
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+def build_report(
+    rows_csv: str | os.PathLike,
+    context: Mapping,
+    table_csvs: Mapping[str, str | os.PathLike],
+    figure_svgs: Mapping[str, str | os.PathLike],
+    output: str | os.PathLike,
+) -> None:
+    """Write the HTML report from the rows and the artefacts of `build_table` and `build_figure`."""
+    tidy = {name: read_csv(path) for name, path in table_csvs.items()}
+    printed = {}
+    for name, frame in tidy.items():
+        table = known(name, TABLES, "table")
+        printed[table.title] = table.show(frame)
+    drawn = {}
+    for name, path in figure_svgs.items():
+        figure = known(name, FIGURES, "figure")
+        drawn[figure.title] = (Path(path).read_text(encoding="utf-8"), figure.caption)
+    gaps = [frame[frame["missing_reason"] != ""] for frame in tidy.values() if "mean" in frame]
+    missing = (
+        pd.concat(gaps, ignore_index=True).drop_duplicates(list(CELL)) if gaps else pd.DataFrame()
+    )
+    io.write_text(output, render_report(context, read_rows(rows_csv), printed, drawn, missing))
+
+
+def render_report(
+    context: Mapping,
+    rows: pd.DataFrame,
+    tables: Mapping[str, Printed],
+    figures: Mapping[str, tuple[str, str]],
+    missing: pd.DataFrame,
+) -> str:
+    """The report as HTML text, with everything inline.
+
+    `tables` and `figures` map titles to content, in order; a figure is (SVG text, caption).
+    `missing` holds the cells without a result (columns dataset, method, level, epsilon,
+    epsilon_basis, adjacency, delta, epsilon_status, missing_reason).
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("report.html.j2").render(
+        title=context.get("title") or context["study"],
+        study=context["study"],
+        paper=context.get("paper") or "",
+        run=_run_summary(rows),
+        meanings=_meanings(rows, context.get("calibrations", [])),
+        tables=tables,
+        figures={
+            title: (inline_svg(svg, title.lower().replace(" ", "-"), caption), caption)
+            for title, (svg, caption) in figures.items()
+        },
+        calibration=_calibration(context.get("calibrations", [])),
+        missing=_missing(missing),
+        provenance=_provenance(rows),
+    )
+
+
+def inline_svg(svg: str, name: str, description: str) -> str:
+    """An SVG file as an HTML element: no prolog, ids unique by `name`, described in words."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'\bid="', f'id="{name}-', svg)
+    svg = re.sub(r'href="#', f'href="#{name}-', svg)
+    svg = svg.replace("url(#", f"url(#{name}-")
+    spoken = description.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{spoken}" ', 1)
+
+
+def _run_summary(rows: pd.DataFrame) -> list[tuple[str, str]]:
+    models = f"{len(rows):,}"
+    if rows.empty:
+        return [("models trained", "0")]
+    seeds = rows.groupby(["dataset", "method", "level", "epsilon"])["seed"].nunique()
+    low, high = seeds.min(), seeds.max()
+    return [
+        ("models trained", models),
+        ("datasets", ", ".join(dict.fromkeys(rows["dataset"]))),
+        ("seeds per cell", f"{low}" if low == high else f"{low} to {high}"),
+        ("CPU time, all models", duration(rows["cpu_seconds"].sum())),
+        ("wall time, all models added up", duration(rows["wall_seconds"].sum())),
+        ("largest memory of a job", f"{rows['peak_rss_mb'].max():,.0f} MB"),
+        ("checkpoint", ", ".join(c.replace("_", " ") for c in sorted(rows["checkpoint"].unique()))),
+    ]
+
+
+def duration(seconds: float) -> str:
+    """Seconds for people: "45.2 s", "12 min 5 s", "3 h 20 min"."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:,} h {minutes} min"
+
+
+def _meanings(rows: pd.DataFrame, calibrations: list[Mapping]) -> list[tuple[str, str, list[str]]]:
+    """(which methods, what their ε means, its assumptions), one for each kind of claim."""
+    assumptions = {
+        (c["method"], c["level"]): c["assumptions"] for c in calibrations if c.get("assumptions")
+    }
+    kinds: dict[tuple, dict] = {}
+    claims = rows[["method", "level", "adjacency", "epsilon_status"]].drop_duplicates()
+    for row in claims.itertuples():
+        private = row.level != "none"
+        key = (row.level, row.adjacency, row.epsilon_status) if private else ("none", "", "")
+        kind = kinds.setdefault(key, {"methods": set(), "assumptions": {}})
+        kind["methods"].add(labels.method_label(row.method, row.level))
+        kind["assumptions"] |= dict.fromkeys(assumptions.get((row.method, row.level), []))
+    meanings = [
+        (", ".join(sorted(kind["methods"])), labels.explain(*key), list(kind["assumptions"]))
+        for key, kind in sorted(kinds.items())
+    ]
+    edge_free = sorted(set(claims["method"]) & labels.EDGE_FREE_METHODS)
+    if edge_free:
+        names = ", ".join(labels.method_label(method, "edge") for method in edge_free)
+        meanings.append((f"{names} at edge level", labels.EDGE_FREE_MEANING, []))
+    return meanings
+
+
+def _calibration(calibrations: list[Mapping]) -> pd.DataFrame:
+    def value(number) -> str:
+        return "" if number is None else f"{float(number):.6g}"
+
+    lines = []
+    for entry in calibrations:
+        if entry["level"] == "none":
+            continue
+        setting = entry.get("hyperparameters") or {}
+        if isinstance(setting, str):
+            setting = json.loads(setting)
+        epsilon = labels.canonical_epsilon(entry["epsilon"])
+        delta = entry.get("delta")
+        lines.append(
+            {
+                "dataset": entry["dataset"],
+                "method": labels.method_label(entry["method"], entry["level"]),
+                "calibrated for": labels.epsilon_label(
+                    entry["level"],
+                    epsilon,
+                    entry.get("basis") or "",
+                    [] if delta is None else [float(delta)],
+                    entry.get("status") or "",
+                ),
+                "adjacency": (entry.get("adjacency") or "").replace("_", " "),
+                "setting": ", ".join(f"{k} {v}" for k, v in sorted(setting.items())),
+                "noise multiplier": value(entry.get("noise_multiplier")),
+                "same ε by autodp": value(entry.get("epsilon_autodp")),
+                "by dp-accounting (RDP)": value(entry.get("epsilon_dp_accounting")),
+            }
+        )
+    # One entry per number of training nodes; most of them calibrate to the same noise.
+    return pd.DataFrame(lines).drop_duplicates()
+
+
+def _missing(missing: pd.DataFrame) -> pd.DataFrame:
+    lines = [
+        {
+            "dataset": cell["dataset"],
+            "method": labels.method_label(cell["method"], cell["level"]),
+            "privacy": labels.epsilon_label(
+                cell["level"],
+                cell["epsilon"],
+                cell["epsilon_basis"],
+                [cell["delta"]],
+                cell["epsilon_status"],
+            ),
+            "reason": cell["missing_reason"],
+        }
+        for cell in missing.to_dict("records")
+    ]
+    return pd.DataFrame(lines)
+
+
+def _provenance(rows: pd.DataFrame) -> list[tuple[str, str]]:
+    lines = []
+    for name, title in (("git_commit", "commit"), ("device", "device")):
+        values = sorted(value for value in rows[name].unique() if value)
+        lines.append((title, ", ".join(values) or "not recorded"))
+    versions: dict[str, set] = {}
+    for text in rows["versions"].unique():
+        for library, version in (json.loads(text) if text else {}).items():
+            versions.setdefault(library, set()).add(str(version))
+    lines += [(library, ", ".join(sorted(versions[library]))) for library in sorted(versions)]
+    return lines

@@ -1,0 +1,210 @@
+"""Tidy rows: one per trained model and setting; tables and figures are functions of them alone."""
+
+import csv
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from graphdp import io
+from graphdp.errors import GraphDPError
+from graphdp.paper.labels import LEVELS, STATUSES, canonical_epsilon
+
+COLUMNS = (
+    "study",
+    "dataset",
+    "method",
+    "level",
+    "epsilon",
+    "delta",
+    "seed",
+    "hyperparameters",
+    "val_accuracy",
+    "test_accuracy",
+    "noise_multiplier",
+    "best_epoch",
+    "checkpoint",
+    "epsilon_basis",
+    "adjacency",
+    "epsilon_status",
+    "cpu_seconds",
+    "wall_seconds",
+    "peak_rss_mb",
+    "device",
+    "git_commit",
+    "versions",
+)
+# Two rows with equal values here claim to be the same trained model.
+IDENTITY = (
+    "study",
+    "dataset",
+    "method",
+    "level",
+    "epsilon",
+    "seed",
+    "hyperparameters",
+    "checkpoint",
+)
+
+HYPERPARAMETER_PREFIX = "hp_"
+_NUMBERS = (
+    "delta",
+    "val_accuracy",
+    "test_accuracy",
+    "noise_multiplier",
+    "best_epoch",
+    "cpu_seconds",
+    "wall_seconds",
+    "peak_rss_mb",
+)
+_NEVER_EMPTY = ("study", "dataset", "method", "level", "epsilon", "seed", "hyperparameters",
+                "val_accuracy", "test_accuracy", "checkpoint")  # fmt: skip
+
+
+def read_rows(path: str | os.PathLike) -> pd.DataFrame:
+    """Read and check a rows.csv.
+
+    Returns the columns of the file (at least `COLUMNS`): text as str ("" when empty), `seed` int64,
+    the numeric columns float64 (NaN when empty), accuracies as fractions 0..1, `epsilon` as its
+    canonical token, plus one column `hp_<name>` per hyperparameter (object; None where a row has
+    none of that name). Raises GraphDPError for a missing column, an empty required value, a value
+    out of range or a finite ε with noise of scale 0.
+    """
+    try:
+        raw = pd.read_csv(path, dtype=str, keep_default_na=False)
+    except (pd.errors.EmptyDataError, pd.errors.ParserError) as error:
+        raise GraphDPError(f"{path}: not a rows.csv ({error}); delete it and run again") from error
+    return _parse(raw, path)
+
+
+def collect(paths: Sequence[str | os.PathLike]) -> pd.DataFrame:
+    """Concatenate the rows of all jobs, sorted by dataset, method, level, ε, setting and seed.
+
+    The order of `paths` does not matter. Raises GraphDPError when two rows claim to be the same
+    trained model. No paths give an empty frame with all columns (every dataset may be unavailable).
+    """
+    if not paths:
+        return _parse(pd.DataFrame(columns=list(COLUMNS), dtype=str), "no rows")
+    frames = [pd.read_csv(path, dtype=str, keep_default_na=False) for path in paths]
+    for frame, path in zip(frames, paths, strict=True):
+        _parse(frame, path)  # so that an error names the job's own file
+    raw = pd.concat(frames, ignore_index=True).fillna("")
+    rows = _parse(raw, "collected rows")
+    duplicated = rows.duplicated(list(IDENTITY))
+    if duplicated.any():
+        row = rows[duplicated].iloc[0]
+        raise GraphDPError(
+            f"{int(duplicated.sum())} rows stand twice, the first is {_name(row)}; "
+            "delete the stale file among the job results and collect again"
+        )
+    order = sorted(
+        range(len(rows)),
+        key=lambda i: (
+            *rows.loc[i, ["study", "dataset", "method", "level"]],
+            float(rows.at[i, "epsilon"]),
+            setting_key(rows.at[i, "hyperparameters"]),
+            rows.at[i, "checkpoint"],
+            rows.at[i, "seed"],
+        ),
+    )
+    return rows.iloc[order].reset_index(drop=True)
+
+
+def collect_rows(inputs: Sequence[str | os.PathLike], output: str | os.PathLike) -> None:
+    """Join the jobs' CSV files into one rows.csv: checked, free of duplicates, in a fixed order."""
+    write_rows(collect(inputs), output)
+
+
+def write_rows(rows: pd.DataFrame, path: str | os.PathLike) -> None:
+    """Write rows as CSV (without the derived `hp_*` columns), atomically."""
+    kept = [name for name in rows.columns if not name.startswith(HYPERPARAMETER_PREFIX)]
+    with io.atomic_path(path) as temporary:
+        rows[kept].to_csv(temporary, index=False, quoting=csv.QUOTE_MINIMAL, lineterminator="\n")
+
+
+def setting_key(hyperparameters: str) -> tuple:
+    """A sort key of a hyperparameter setting: numbers by value, not by spelling."""
+    return tuple(
+        (name, isinstance(value, str), str(value) if isinstance(value, str) else float(value or 0))
+        for name, value in sorted(json.loads(hyperparameters).items())
+    )
+
+
+def _name(row: pd.Series) -> str:
+    return ", ".join(f"{name}={row[name]}" for name in IDENTITY)
+
+
+def _parse(raw: pd.DataFrame, path: str | os.PathLike) -> pd.DataFrame:
+    label = Path(path).name if os.path.sep in str(path) else str(path)
+    missing = [name for name in COLUMNS if name not in raw.columns]
+    if missing:
+        raise GraphDPError(f"{label}: no column {', '.join(missing)}; it is not a rows.csv")
+
+    def refuse(bad: pd.Series, what: str) -> None:
+        if bad.any():
+            position = int(bad.to_numpy().argmax())
+            raise GraphDPError(f"{label}: line {position + 2}: {what}")
+
+    rows = raw.copy()
+    for name in _NEVER_EMPTY:
+        refuse(rows[name] == "", f"{name} is empty")
+    for name in _NUMBERS:
+        numbers = pd.to_numeric(rows[name].where(rows[name] != ""), errors="coerce")
+        refuse((rows[name] != "") & numbers.isna(), f"{name} is not a number")
+        rows[name] = numbers.astype("float64")
+    refuse(~rows["seed"].str.fullmatch(r"\d+"), "seed is not a whole number >= 0")
+    rows["seed"] = rows["seed"].astype("int64")
+    refuse(~rows["level"].isin(LEVELS), f"level is not one of {', '.join(LEVELS)}")
+    refuse(
+        ~rows["epsilon_status"].isin(["", *STATUSES]),
+        f"epsilon_status is not one of {', '.join(STATUSES)}",
+    )
+    rows["epsilon"] = rows["epsilon"].map(canonical_epsilon).astype(str)
+    for name in ("val_accuracy", "test_accuracy"):
+        refuse(~rows[name].between(0, 1), f"{name} is not a fraction between 0 and 1")
+    refuse(
+        (rows["level"] == "none") != (rows["epsilon"] == "inf"),
+        "level 'none' and epsilon 'inf' belong together",
+    )
+    finite = ~rows["epsilon"].isin(["inf", "0"])
+    refuse(
+        finite & (rows["noise_multiplier"] <= 0),
+        "noise of scale 0 with a finite epsilon; the calibration is broken",
+    )
+    refuse(finite & ~rows["delta"].between(0, 1, "neither"), "a finite epsilon needs 0 < delta < 1")
+    refuse(
+        finite & ((rows["epsilon_basis"] == "") | (rows["adjacency"] == "")),
+        "a finite epsilon needs its epsilon_basis and adjacency",
+    )
+    return rows.join(_hyperparameters(rows, refuse))
+
+
+def _hyperparameters(rows: pd.DataFrame, refuse) -> pd.DataFrame:
+    """The `hp_*` columns, parsed once per distinct setting."""
+
+    def load(text: str) -> dict | None:
+        try:
+            value = json.loads(text)
+        except json.JSONDecodeError:
+            return None
+        return value if isinstance(value, dict) else None
+
+    settings = {text: load(text) for text in rows["hyperparameters"].unique()}
+    refuse(
+        rows["hyperparameters"].map(lambda text: settings[text] is None).astype(bool),
+        "hyperparameters is not a JSON object",
+    )
+    names = sorted({name for setting in settings.values() for name in setting})
+    return pd.DataFrame(
+        {
+            HYPERPARAMETER_PREFIX + name: pd.Series(
+                [settings[text].get(name) for text in rows["hyperparameters"]],
+                index=rows.index,
+                dtype=object,
+            )
+            for name in names
+        },
+        index=rows.index,
+    )

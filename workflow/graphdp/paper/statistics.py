@@ -1,0 +1,120 @@
+"""Statistics of the datasets, ours beside the printed ones."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from graphdp.paper.cells import NOT_AVAILABLE, NOT_REQUESTED, read_published, study_datasets
+from graphdp.paper.printing import Printed
+
+STATISTICS = (
+    "nodes",
+    "edges",
+    "average_degree",
+    "max_out_degree",
+    "features",
+    "classes",
+    "homophily",
+)
+# GAP's and ProGAP's tables print a "degree" that is not edges per node, so it has no counterpart.
+PUBLISHED_STATISTICS = ("nodes", "edges", "degree", "features", "classes")
+_PUBLISHED_PREFIX = "published_"
+TEXT_COLUMNS = ("dataset", "published_source", "missing_reason")
+
+
+def statistics_table(rows: pd.DataFrame, context: Mapping) -> pd.DataFrame:
+    """Statistics of the study's datasets beside what the papers print for the same dataset.
+
+    Columns: dataset, `STATISTICS` (float64; NaN where unknown), `PUBLISHED_STATISTICS` with the
+    prefix published_, published_source, missing_reason. `rows` plays no part.
+    """
+    return _statistics(study_datasets(context), context)
+
+
+def table1(rows: pd.DataFrame, context: Mapping) -> pd.DataFrame:
+    """The paper's table of datasets first, then the study's other datasets; columns as above."""
+    published = read_published(context.get("published"))
+    paper = published.loc[published["artefact"] == "Table 1", "dataset"]
+    return _statistics(list(dict.fromkeys([*paper, *study_datasets(context)])), context)
+
+
+def _statistics(datasets: Sequence[str], context: Mapping) -> pd.DataFrame:
+    published = read_published(context.get("published"))
+    published = published[published["artefact"] == "Table 1"]
+    table = []
+    for dataset in datasets:
+        known = context.get("statistics", {}).get(dataset)
+        line = {"dataset": dataset} | {name: (known or {}).get(name) for name in STATISTICS}
+        paper = published[published["dataset"] == dataset]
+        if len(paper):
+            values = dict(zip(paper["metric"], paper["mean"], strict=True))
+            source = paper["source"].iloc[0]
+        else:
+            values = (known or {}).get("published") or {}
+            source = values.get("source", "")
+        line |= {_PUBLISHED_PREFIX + name: values.get(name) for name in PUBLISHED_STATISTICS}
+        line["published_source"] = source
+        if known is None:
+            reason = context.get("unavailable", {}).get(dataset)
+            asked = dataset in study_datasets(context)
+            line["missing_reason"] = (
+                f"{NOT_AVAILABLE}: {reason}"
+                if reason
+                else NOT_AVAILABLE
+                if asked
+                else NOT_REQUESTED
+            )
+        table.append(line)
+    numbers = [*STATISTICS, *(_PUBLISHED_PREFIX + name for name in PUBLISHED_STATISTICS)]
+    frame = pd.DataFrame(table, columns=["dataset", *numbers, "published_source", "missing_reason"])
+    frame[numbers] = frame[numbers].apply(pd.to_numeric).astype("float64")
+    for name in TEXT_COLUMNS:
+        frame[name] = frame[name].astype(object).fillna("").astype(str)
+    return frame
+
+
+def show_statistics(table: pd.DataFrame) -> Printed:
+    """Ours and the paper's statistics; of each pair the paper's follows in its own line."""
+    lines, remarks = [], []
+    for line in table.to_dict("records"):
+        ours = {name: _number(line[name]) for name in STATISTICS}
+        if line["missing_reason"]:
+            lines.append(
+                {"dataset": line["dataset"], "source": f"missing: {line['missing_reason']}"}
+            )
+        else:
+            lines.append({"dataset": line["dataset"], "source": "this study", **ours})
+        paper = {name: line[_PUBLISHED_PREFIX + name] for name in PUBLISHED_STATISTICS}
+        if all(math.isnan(value) for value in paper.values()):
+            continue
+        printed = {name: _number(value) for name, value in paper.items()}
+        lines.append({"dataset": line["dataset"], "source": line["published_source"], **printed})
+        if abs(paper["edges"] / paper["nodes"] - paper["degree"]) > 1:
+            remarks.append(f"{line['dataset']} {paper['edges'] / paper['nodes']:.1f}")
+    cells = pd.DataFrame(
+        lines,
+        columns=["dataset", "source", "nodes", "edges", "average_degree", "degree",
+                 "max_out_degree", "features", "classes", "homophily"],
+    ).fillna("")  # fmt: skip
+    cells = cells[[name for name in cells.columns if (cells[name] != "").any()]]
+    cells = cells.rename(
+        columns={
+            "average_degree": "edges per node",
+            "degree": "degree as printed",
+            "max_out_degree": "largest degree",
+        }
+    )
+    result = ["Edges are directed entries: an undirected edge counts twice."]
+    if remarks:
+        result.append(
+            "The printed degree is not edges per node, which the printed counts put at "
+            f"{', '.join(remarks)}; it is repeated here without a counterpart."
+        )
+    return Printed("Datasets after preprocessing.", cells, tuple(result))
+
+
+def _number(value: float | None) -> str:
+    if value is None or math.isnan(value):
+        return ""
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"

@@ -1,0 +1,77 @@
+"""One look for all figures: colours that colour-blind readers can tell apart, fixed per method."""
+
+import os
+from collections.abc import Sequence
+
+import matplotlib as mpl
+import seaborn as sns
+from matplotlib.figure import Figure
+
+from graphdp import io
+
+_PALETTE = sns.color_palette("colorblind")
+_METHODS = {
+    "gap": (_PALETTE[0], "o"),
+    "mlp": (_PALETTE[1], "s"),
+    "sage": (_PALETTE[2], "^"),
+    "progap": (_PALETTE[3], "D"),
+    "dpdgc": (_PALETTE[4], "v"),
+}
+_OTHER = (_PALETTE[7], "P")  # grey
+SERIES_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+
+PANEL_WIDTH, PANEL_HEIGHT = 3.9, 2.9  # inches, labels included
+
+_SETTINGS = {
+    "font.family": "DejaVu Sans",
+    "font.size": 8.5,
+    "axes.titlesize": 9.5,
+    "axes.labelsize": 8.5,
+    "xtick.labelsize": 8.0,
+    "ytick.labelsize": 8.0,
+    "legend.fontsize": 8.0,
+    "legend.title_fontsize": 8.0,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 4.5,
+    "axes.linewidth": 0.8,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+    # Text as outlines: the same picture on a machine without the font.
+    "svg.fonttype": "path",
+    # Element ids from the content, so that equal input gives equal bytes.
+    "svg.hashsalt": "graphdp",
+}
+
+
+def theme():
+    """A context manager: matplotlib settings of the project's figures, restored on exit."""
+    return mpl.rc_context({**sns.axes_style("whitegrid"), **_SETTINGS})
+
+
+def method_style(method: str) -> tuple[tuple[float, float, float], str]:
+    """(colour, marker) of a method, the same in every figure."""
+    return _METHODS.get(method, _OTHER)
+
+
+def series_colours(count: int) -> Sequence[tuple[float, float, float]]:
+    """Colours for `count` ordered values, dark to light, without the palest end."""
+    return sns.color_palette("viridis", count + 1)[:count]
+
+
+def panels(rows: int, columns: int) -> tuple[Figure, list[list]]:
+    """A figure with rows × columns axes whose size leaves room for all labels."""
+    figure = Figure(
+        figsize=(columns * PANEL_WIDTH, rows * PANEL_HEIGHT + 0.9), layout="constrained"
+    )
+    axes = figure.subplots(rows, columns, squeeze=False)
+    return figure, [list(row) for row in axes]
+
+
+def save(figure: Figure, svg: str | os.PathLike, png: str | os.PathLike) -> None:
+    """Write a figure as SVG and PNG, atomically; equal figures give equal bytes."""
+    with theme():
+        with io.atomic_path(svg) as temporary:
+            nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+            figure.savefig(temporary, format="svg", metadata=nothing)
+        with io.atomic_path(png) as temporary:
+            figure.savefig(temporary, format="png", dpi=160, metadata={"Software": None})

@@ -1,0 +1,185 @@
+"""Tables as functions of rows: a tidy frame for machines, and its printed form for people."""
+
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from graphdp import io
+from graphdp.paper import accuracy, printing
+from graphdp.paper.accuracy import accuracy_table, published_table
+from graphdp.paper.cells import known
+from graphdp.paper.labels import epsilon_label, method_label, notes
+from graphdp.paper.printing import Printed
+from graphdp.paper.rows import read_rows
+from graphdp.paper.statistics import TEXT_COLUMNS, show_statistics, statistics_table, table1
+
+_CATEGORY = {"none": "no privacy", "edge": "edge level", "node": "node level"}
+
+
+@dataclass(frozen=True)
+class Table:
+    """How to make a table: its tidy frame from rows and context, and its printed form from that."""
+
+    title: str
+    make: Callable[[pd.DataFrame, Mapping], pd.DataFrame]
+    show: Callable[[pd.DataFrame], Printed]
+
+
+def build_table(
+    name: str,
+    rows_csv: str | os.PathLike,
+    context: Mapping,
+    output_csv: str | os.PathLike,
+    output_md: str | os.PathLike,
+    output_tex: str | os.PathLike,
+) -> None:
+    """Write the table `name` (a key of `TABLES`) as tidy CSV, Markdown and LaTeX."""
+    table = known(name, TABLES, "table")
+    tidy = table.make(read_rows(rows_csv), context)
+    printed = table.show(tidy)
+    write_csv(tidy, output_csv)
+    io.write_text(output_md, printing.to_markdown(printed))
+    io.write_text(output_tex, printing.to_latex(printed, name))
+
+
+def show_accuracy(table: pd.DataFrame) -> Printed:
+    """The accuracy table, one line per cell."""
+    columns = ["dataset", "method", "privacy", "accuracy, %", "models", "paper, %"]
+    lines = []
+    for line in table.to_dict("records"):
+        lines.append(
+            {
+                "dataset": line["dataset"],
+                "method": method_label(line["method"], line["level"]),
+                "privacy": _label([line]),
+                "accuracy, %": _accuracy(line) or f"missing: {line['missing_reason']}",
+                "models": "" if pd.isna(line["n"]) else str(line["n"]),
+                "paper, %": _published(line),
+            }
+        )
+    cells = pd.DataFrame(lines, columns=columns)
+    if not (cells["paper, %"] != "").any():
+        cells = cells.drop(columns="paper, %")
+    return Printed(_ACCURACY_CAPTION, cells, tuple(_accuracy_notes(table)))
+
+
+def show_published(table: pd.DataFrame) -> Printed:
+    """A table of the paper, one line per method and ε, one column per dataset."""
+    reasons = list(dict.fromkeys(table.loc[table["missing_reason"] != "", "missing_reason"]))
+    lines = []
+    for (method, level, _), group in table.groupby(["method", "level", "epsilon"], sort=False):
+        records = group.to_dict("records")
+        line = {
+            "": _CATEGORY[level],
+            "method": method_label(method, level),
+            "privacy": _label(records),
+        }
+        for record in records:
+            reason = record["missing_reason"]
+            ours = _accuracy(record) or f"missing [{reasons.index(reason) + 1}]"
+            paper = _published(record)
+            line[record["dataset"]] = f"{ours}; paper {paper}" if paper else ours
+        lines.append(line)
+    columns = ["", "method", "privacy", *dict.fromkeys(table["dataset"])]
+    footnotes = [f"[{number}] {reason}." for number, reason in enumerate(reasons, 1)]
+    return Printed(
+        _ACCURACY_CAPTION,
+        pd.DataFrame(lines, columns=columns),
+        (*footnotes, *_accuracy_notes(table)),
+    )
+
+
+_ACCURACY_CAPTION = (
+    "Accuracy on the test nodes in percent: the mean over seeds with its 95 % bootstrap interval "
+    "(1,000 resamples), for the hyperparameters with the best mean validation accuracy."
+)
+
+
+def _label(records: Sequence[Mapping]) -> str:
+    """The ε label of cells that differ in the dataset alone; what the cells with results claim."""
+    claims = [r for r in records if r["adjacency"]] or records
+    statuses = {r["epsilon_status"] for r in claims}
+    # Of several statuses the weakest speaks for the line.
+    status = next((s for s in ("refuted", "conditional", "", "proven") if s in statuses), "")
+    first = claims[0]
+    return epsilon_label(
+        first["level"],
+        first["epsilon"],
+        first["epsilon_basis"],
+        [r["delta"] for r in claims],
+        status,
+    )
+
+
+def _accuracy(line: Mapping) -> str:
+    if math.isnan(line["mean"]):
+        return ""
+    if math.isnan(line["ci_low"]):
+        return f"{line['mean']:.1f} (one model, no interval)"
+    return f"{line['mean']:.1f} [{line['ci_low']:.1f}, {line['ci_high']:.1f}]"
+
+
+def _published(line: Mapping) -> str:
+    if math.isnan(line["published_mean"]):
+        return ""
+    half_width = "" if math.isnan(line["published_ci"]) else f" ± {line['published_ci']:.2f}"
+    return f"{line['published_mean']:.1f}{half_width}"
+
+
+def _accuracy_notes(table: pd.DataFrame) -> list[str]:
+    result = notes(table[table["mean"].notna()].to_dict("records"))
+    sources = sorted(set(table.loc[table["published_mean"].notna(), "published_source"]))
+    if sources:
+        result.append(
+            f"Paper: {'; '.join(sources)}, beside results on the same dataset only; its ± is the "
+            "half-width of a 95 % interval."
+        )
+    checkpoints = set(table.loc[table["mean"].notna(), "checkpoint"])
+    chosen = "the choice of hyperparameters"
+    if "best_validation" in checkpoints:
+        chosen += " and of the best epoch"
+    if checkpoints:
+        result.append(f"No ε counts {chosen}, made on validation labels without noise.")
+    incomplete = table[table["settings_incomplete"].fillna(0) > 0]
+    if len(incomplete):
+        names = ", ".join(
+            f"{line.dataset} {method_label(line.method, line.level)} at {_label([line._asdict()])}"
+            for line in incomplete.itertuples()
+        )
+        result.append(f"Settings with missing seeds were left out of the comparison for: {names}.")
+    return result
+
+
+TABLES: dict[str, Table] = {
+    "statistics": Table("Datasets", statistics_table, show_statistics),
+    "accuracy": Table("Accuracy", accuracy_table, show_accuracy),
+    "table1": Table("Table 1", table1, show_statistics),
+    "table2": Table("Table 2", published_table, show_published),
+}
+
+
+def write_csv(table: pd.DataFrame, path: str | os.PathLike) -> None:
+    """Write a tidy table, atomically; missing values are empty fields."""
+    with io.atomic_path(path) as temporary:
+        table.to_csv(temporary, index=False, lineterminator="\n")
+
+
+def read_csv(path: str | os.PathLike) -> pd.DataFrame:
+    """Read a tidy table back with the types it had."""
+    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    if "mean" in table.columns:
+        blank = {
+            name: table[name].where(table[name] != "")
+            for name in (*accuracy.FLOATS, *accuracy.COUNTS)
+        }
+        return accuracy.typed(table.assign(**blank))
+    return table.assign(
+        **{
+            name: pd.to_numeric(table[name].where(table[name] != "")).astype("float64")
+            for name in table.columns
+            if name not in TEXT_COLUMNS
+        }
+    )

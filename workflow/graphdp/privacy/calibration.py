@@ -1,0 +1,248 @@
+"""The smallest noise multiplier that keeps a plan within its privacy target.
+
+Every post-condition is checked when a calibration is made, not only in the tests: the composed ε
+is at most the target and at least 0.99 of it, the noise is above 0 for a finite ε, and two
+independent libraries agree on the Rényi accounting.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+from graphdp.errors import GraphDPError
+from graphdp.privacy import accounting
+from graphdp.privacy.plan import Plan
+
+#: Calibration aims this far (relative) below the target, so that neither rounding nor another
+#: optimiser over the same curve reads an ε above it.
+SAFETY = 1e-6
+#: Relative width of the bracket in which the noise multiplier is found.
+TOLERANCE = 1e-5
+#: A composed ε below this share of the target would waste accuracy: it is an error.
+LEAST_SHARE = 0.99
+#: Noise multipliers outside this range mean that the target cannot be met in earnest.
+_LEAST_NOISE, _MOST_NOISE = 1e-6, 1e9
+
+
+@dataclass(frozen=True)
+class AccountedEpsilon:
+    """One accountant's ε at the calibrated noise.
+
+    accountant: a name of `accounting.ACCOUNTANTS`.
+    epsilon: ≥ 0, possibly ∞. method: how it composes and converts. library: name and version
+    ("" for the closed form). optimal_order: the Rényi order that gives ε, None for other methods.
+    """
+
+    accountant: str
+    epsilon: float
+    method: str
+    library: str
+    optimal_order: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON object; an infinite ε is the text "inf"."""
+        return {
+            "accountant": self.accountant,
+            "epsilon": _json_number(self.epsilon),
+            "method": self.method,
+            "library": self.library,
+            "optimal_order": self.optimal_order,
+        }
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A plan, its target, the noise multiplier that meets it, and every accountant's ε.
+
+    target_epsilon: the ε asked for (0, finite, or ∞). delta: the δ, None where ε needs none.
+    noise_multiplier: noise std / sensitivity of every mechanism; > 0 for a finite ε, 0.0 for
+        ε = ∞, None when the plan releases nothing and so has no noise.
+    accounting: the primary accountant (autodp) first.
+    """
+
+    plan: Plan
+    target_epsilon: float
+    delta: float | None
+    noise_multiplier: float | None
+    accounting: tuple[AccountedEpsilon, ...]
+
+    @property
+    def epsilon(self) -> float:
+        """The composed ε by the primary accountant: at most the target."""
+        return self.accounting[0].epsilon
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON object for an artefact: never an ε without its δ, adjacency, basis and status."""
+        return {
+            "target_epsilon": _json_number(self.target_epsilon),
+            "epsilon": _json_number(self.epsilon),
+            "delta": self.delta,
+            "adjacency": self.plan.adjacency,
+            "basis": self.plan.basis,
+            "status": self.plan.status,
+            "noise_multiplier": self.noise_multiplier,
+            "accounting": [entry.to_dict() for entry in self.accounting],
+            "rdp_orders": accounting.RDP_ORDERS_TEXT,
+            "rdp_conversion": accounting.RDP_CONVERSION,
+            "plan": self.plan.to_dict(),
+        }
+
+
+def _json_number(value: float) -> float | str:
+    # JSON has no infinity; the project writes ε = ∞ as its token everywhere.
+    return "inf" if value == math.inf else value
+
+
+def default_delta(count: int) -> float:
+    """10^-(number of digits of `count`), as the GAP and ProGAP code choose δ.
+
+    `count` is the number of directed edges (edge level) or of training nodes (node level), at
+    least 1. The result is below 1 / count. Raises GraphDPError for other counts.
+    """
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise GraphDPError(f"count of units is {count!r}; give a whole number of at least 1")
+    return float(f"1e-{len(str(count))}")
+
+
+def calibrate(
+    plan: Plan, epsilon: float, delta: float | None, *, with_pld: bool = False
+) -> Calibration:
+    """The smallest noise multiplier (to 1e-5 relative) whose composed ε is at most `epsilon`.
+
+    epsilon: target ε in [0, ∞]. delta: in (0, 1), below 1 / number of units; may be None for
+    ε = 0 and ε = ∞. with_pld: also state the tight ε by privacy loss distribution, which costs
+    about 0.1 s; left out for noise so small that it would cost minutes.
+
+    ε = ∞ means noise 0 and is stated as such; ε = 0 needs a plan that releases nothing.
+
+    Raises GraphDPError when the target cannot be met, is met only by wasting more than 1 % of it,
+    or the accountants disagree.
+    """
+    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not epsilon >= 0:
+        raise GraphDPError(f"epsilon is {epsilon!r}; give a number of at least 0, or inf")
+    if delta is not None or 0 < epsilon < math.inf:
+        delta = accounting.check_delta(delta)
+    composition = plan.composition
+    what = f"{plan.method}, {plan.level} level"
+    if epsilon == math.inf:
+        entry = AccountedEpsilon("autodp", math.inf, "no noise: no guarantee", "")
+        return Calibration(plan, math.inf, delta, 0.0, (entry,))
+    if composition.is_empty:
+        if epsilon > 0:
+            raise GraphDPError(
+                f"{what}: the plan releases nothing, so its epsilon is 0 and not {epsilon:g}; "
+                f"ask for epsilon 0"
+            )
+        entry = AccountedEpsilon("autodp", 0.0, "nothing is released", "")
+        return Calibration(plan, 0.0, delta, None, (entry,))
+    if epsilon == 0:
+        raise GraphDPError(
+            f"{what}: epsilon 0 is out of reach because the plan releases something; "
+            f"ask for epsilon > 0 or release nothing"
+        )
+    if composition.unnoised:
+        raise GraphDPError(
+            f"{what}: the plan releases something without noise; ask for epsilon inf, "
+            f"or for level edge or node"
+        )
+    aim = epsilon * (1 - SAFETY)
+    least = accounting.least_epsilon(plan, delta)
+    if least >= aim:
+        raise GraphDPError(
+            f"{what}: epsilon {epsilon:g} at delta {delta:g} is out of reach: with any noise the "
+            f"accountant reads at least {least:.3g}; raise epsilon or delta"
+        )
+    noise = _smallest_noise(lambda x: accounting.epsilon(plan, x, delta), aim, what)
+    if not noise > 0:
+        raise GraphDPError(f"{what}: noise multiplier {noise!r} for a finite epsilon; report a bug")
+    accounting.cross_check(plan, noise, delta)
+    entries = _account(plan, noise, delta, with_pld)
+    _check(plan, epsilon, noise, entries)
+    return Calibration(plan, float(epsilon), delta, noise, entries)
+
+
+def _smallest_noise(epsilon_at: Callable[[float], float], aim: float, what: str) -> float:
+    """The least noise with ε ≤ `aim`, from the private side: within 1 + `TOLERANCE` of it."""
+    from scipy.optimize import brentq
+
+    high = 1.0
+    while epsilon_at(high) > aim:
+        high *= 4
+        if high > _MOST_NOISE:
+            raise GraphDPError(
+                f"{what}: epsilon {aim:g} needs a noise multiplier above {_MOST_NOISE:g}; "
+                f"raise epsilon"
+            )
+    low = high / 4
+    while epsilon_at(low) <= aim:
+        high, low = low, low / 4
+        if low < _LEAST_NOISE:
+            raise GraphDPError(
+                f"{what}: epsilon {aim:g} needs a noise multiplier below {_LEAST_NOISE:g}; "
+                f"ask for a smaller epsilon, or inf for no noise"
+            )
+    # ε is close to a power of the noise, so the root is found in logarithms. A noise that reads
+    # ε = 0 counts as far below the aim.
+    root = math.exp(
+        brentq(
+            lambda x: math.log(max(epsilon_at(math.exp(x)), 1e-12) / aim),
+            math.log(low),
+            math.log(high),
+            xtol=TOLERANCE / 4,
+        )
+    )
+    # brentq may stop on either side of the root: step to the private one.
+    while epsilon_at(root) > aim:
+        root *= 1 + TOLERANCE / 4
+    return root
+
+
+def _account(
+    plan: Plan, noise: float, delta: float, with_pld: bool
+) -> tuple[AccountedEpsilon, ...]:
+    """ε by every accountant that applies, autodp first."""
+    autodp = f"autodp {version('autodp')}"
+    google = f"dp-accounting {version('dp-accounting')}"
+    renyi = "Rényi DP, Poisson amplification"
+    if not plan.composition.sampled:
+        renyi = "Rényi DP, looser: for the cross-check only"
+    composition = plan.composition
+    entries = []
+    ours, order = accounting.autodp_rdp_epsilon(composition, noise, delta)
+    if composition.sampled:
+        entries.append(AccountedEpsilon("autodp", ours, renyi, autodp, order))
+    else:
+        exact = accounting.epsilon(plan, noise, delta, "autodp")
+        entries.append(AccountedEpsilon("autodp", exact, "exact Gaussian", autodp))
+        closed = accounting.epsilon(plan, noise, delta, "exact")
+        entries.append(
+            AccountedEpsilon("exact", closed, "closed form: Balle and Wang 2018, Theorem 8", "")
+        )
+        entries.append(AccountedEpsilon("autodp_rdp", ours, renyi, autodp, order))
+    # At autodp's order: any single order is a valid bound, and equal orders can be compared.
+    theirs, _ = accounting.google_rdp_epsilon(composition, noise, delta, (order,))
+    entries.append(AccountedEpsilon("dp_accounting", theirs, renyi, google, order))
+    if with_pld and noise >= accounting.PLD_LEAST_NOISE:
+        tight = accounting.epsilon(plan, noise, delta, "pld")
+        entries.append(AccountedEpsilon("pld", tight, "privacy loss distribution", google))
+    return tuple(entries)
+
+
+def _check(plan: Plan, target: float, noise: float, entries: tuple[AccountedEpsilon, ...]) -> None:
+    """The post-conditions of a finite calibration; GraphDPError names the one that is broken."""
+    what = f"{plan.method}, {plan.level} level: calibration to epsilon {target:g} is broken"
+    composed = entries[0].epsilon
+    if not LEAST_SHARE * target <= composed <= target:
+        raise GraphDPError(
+            f"{what}: noise multiplier {noise:g} gives epsilon {composed:.9g}, outside "
+            f"[{LEAST_SHARE * target:g}, {target:g}]"
+        )
+    for entry in entries:
+        if entry.accountant == "exact" and not math.isclose(
+            entry.epsilon, composed, rel_tol=accounting.AGREEMENT
+        ):
+            raise GraphDPError(
+                f"{what}: autodp says epsilon {composed:.9g}, the closed form {entry.epsilon:.9g}"
+            )

@@ -1,0 +1,197 @@
+"""The plans of the methods: what each releases at each privacy level, as published."""
+
+from graphdp.errors import GraphDPError
+from graphdp.privacy import sensitivity
+from graphdp.privacy.plan import (
+    LEVELS,
+    GaussianReleases,
+    Mechanism,
+    Plan,
+    PoissonDPSGD,
+    UnnoisedRelease,
+    dpsgd_rounds,
+)
+
+# The same words wherever the same thing is taken for granted.
+_TRAINING_COUNT_IS_PUBLIC = (
+    "The number of training nodes is public: it sets the sampling rate and the steps."
+)
+_SELECTION_IS_UNCOUNTED = (
+    "Choosing a checkpoint or hyperparameters by validation accuracy reads private labels; "
+    "that is not counted."
+)
+_FEATURES_ARE_PUBLIC = "Node features, labels and the set of nodes are public; only edges are not."
+_EDGE_COUNT_IS_PUBLIC = "The number of edges may be used to choose δ; it is taken as public."
+
+
+def _dpsgd(
+    phase: str, num_train: int, batch_size: int, epochs: int, max_grad_norm: float
+) -> PoissonDPSGD:
+    sampling_rate, steps = dpsgd_rounds(num_train, batch_size, epochs)
+    return PoissonDPSGD(
+        query=f"sum of clipped gradients of the {phase}",
+        sampling_rate=sampling_rate,
+        steps=steps,
+        max_grad_norm=sensitivity.clipped_gradient_sum(max_grad_norm),
+        phase=phase,
+    )
+
+
+def _not_private(method: str) -> Plan:
+    """The plan of any method at level "none": a model trained without noise."""
+    return Plan(
+        method=method,
+        level="none",
+        adjacency="",
+        basis="as_published",
+        status="",
+        assumptions=(),
+        own_row_covered=None,
+        mechanisms=(UnnoisedRelease(query="trained model", phase="training"),),
+    )
+
+
+def _check_level(method: str, level: str) -> None:
+    if level not in LEVELS:
+        raise GraphDPError(f"{method}: level is {level!r}; choose one of {', '.join(LEVELS)}")
+
+
+def _check_given(method: str, **settings: object) -> None:
+    missing = [name for name, value in settings.items() if value is None]
+    if missing:
+        raise GraphDPError(f"{method}, node level: give {', '.join(missing)}")
+
+
+def gap_plan(
+    level: str,
+    hops: int,
+    max_degree: int | None = None,
+    num_train: int | None = None,
+    batch_size: int | None = None,
+    epochs: int | None = None,
+    max_grad_norm: float | None = None,
+    encoder: bool = True,
+) -> Plan:
+    """GAP (Sajadmanesh et al., USENIX Security 2023) as published.
+
+    edge: `hops` noisy aggregations, sensitivity 1 (Theorem 1). Encoder and classifier read public
+        features and labels and the noisy aggregates: post-processing.
+    node: DP-Adam for the encoder (left out when `encoder` is False), `hops` noisy aggregations
+        with sensitivity √max_degree (Theorem 2), DP-Adam for the classifier (Proposition 3).
+        Both phases have the same settings (section 7.3). The claim is refuted under
+        node_add_remove: see `sensitivity.node_add_remove_as_published`.
+    none: no privacy, ε = ∞ only.
+
+    Units: hops, max_degree, num_train, batch_size and epochs are counts; max_grad_norm is an L2
+    norm. Edge level reads `hops` alone, level none nothing.
+    Raises GraphDPError for a missing, wrong or unknown setting.
+    """
+    _check_level("gap", level)
+    if level == "none":
+        return _not_private("gap")
+    if level == "edge":
+        aggregation = sensitivity.edge_directed()
+    else:
+        _check_given(
+            "gap",
+            max_degree=max_degree,
+            num_train=num_train,
+            batch_size=batch_size,
+            epochs=epochs,
+            max_grad_norm=max_grad_norm,
+        )
+        aggregation = sensitivity.node_add_remove_as_published(max_degree)
+    releases = GaussianReleases(
+        query="sum of in-neighbours' unit-norm rows",
+        sensitivity=aggregation,
+        count=hops,
+        phase="aggregation",
+    )
+    if level == "edge":
+        return Plan(
+            method="gap",
+            level="edge",
+            adjacency="edge_directed",
+            basis="as_published",
+            status="proven",
+            assumptions=(
+                "One directed entry of the adjacency matrix differs; an undirected edge is two.",
+                _FEATURES_ARE_PUBLIC,
+                _EDGE_COUNT_IS_PUBLIC,
+            ),
+            own_row_covered=None,
+            mechanisms=(releases,),
+        )
+    training = (num_train, batch_size, epochs, max_grad_norm)
+    mechanisms: tuple[Mechanism, ...] = (releases, _dpsgd("classifier", *training))
+    if encoder:
+        mechanisms = (_dpsgd("encoder", *training), *mechanisms)
+    return Plan(
+        method="gap",
+        level="node",
+        adjacency="node_add_remove",
+        basis="as_published",
+        status="refuted",
+        assumptions=(
+            "The out-degree bound of the other nodes does not depend on the protected node; "
+            "random sampling of neighbours breaks this.",
+            "The protected node's own row of each aggregate is not released.",
+            _TRAINING_COUNT_IS_PUBLIC,
+            _SELECTION_IS_UNCOUNTED,
+        ),
+        own_row_covered=False,
+        mechanisms=mechanisms,
+    )
+
+
+def mlp_plan(
+    level: str,
+    num_train: int | None = None,
+    batch_size: int | None = None,
+    epochs: int | None = None,
+    max_grad_norm: float | None = None,
+) -> Plan:
+    """The graph-free baselines MLP and MLP-DP (GAP, section 7.2).
+
+    edge: the edges are never read, so nothing is released about them and ε = 0.
+    node: one DP-Adam phase over the training nodes.
+    none: no privacy, ε = ∞ only.
+
+    Units: num_train, batch_size and epochs are counts; max_grad_norm is an L2 norm. Only node
+    level reads them. Raises GraphDPError for a missing, wrong or unknown setting.
+    """
+    _check_level("mlp", level)
+    if level == "none":
+        return _not_private("mlp")
+    if level == "edge":
+        return Plan(
+            method="mlp",
+            level="edge",
+            adjacency="edge_directed",
+            basis="as_published",
+            status="proven",
+            assumptions=(_FEATURES_ARE_PUBLIC,),
+            own_row_covered=None,
+            mechanisms=(),
+        )
+    _check_given(
+        "mlp",
+        num_train=num_train,
+        batch_size=batch_size,
+        epochs=epochs,
+        max_grad_norm=max_grad_norm,
+    )
+    return Plan(
+        method="mlp",
+        level="node",
+        adjacency="node_add_remove",
+        basis="as_published",
+        status="conditional",
+        assumptions=(
+            "Only the weights are released; a prediction also reads the queried node's features.",
+            _TRAINING_COUNT_IS_PUBLIC,
+            _SELECTION_IS_UNCOUNTED,
+        ),
+        own_row_covered=None,
+        mechanisms=(_dpsgd("classifier", num_train, batch_size, epochs, max_grad_norm),),
+    )
