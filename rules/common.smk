@@ -42,13 +42,15 @@ def cell_path(wildcards):
     return CELL.format(**wildcards)
 
 
-def script_code(script, lazy=True):
-    """A parameter: digest of a script, of the method it works for, and of all code they import."""
+def script_code(script, stage=""):
+    """A parameter: digest of a script and of all library code that it uses.
+
+    `stage`: the function of the job's method that the script calls.
+    """
 
     def of_job(wildcards):
-        method = getattr(wildcards, "method", None)
-        modules = [f"graphdp.methods.{method}"] if method else []
-        return code.digest(f"workflow/scripts/{script}.py", *modules, lazy=lazy)
+        entries = [f"graphdp.methods.{wildcards.method}:{stage}"] if stage else []
+        return code.digest(f"workflow/scripts/{script}.py", *entries)
 
     return of_job
 

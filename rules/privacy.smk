@@ -33,6 +33,6 @@ rule calibrate:
         # One split serves every seed unless each seed has its own.
         seeds=STUDY.seeds if STUDY.split == "per_seed" else 1,
         study_seed=STUDY.study_seed,
-        code=script_code("calibrate", lazy=False),
+        code=script_code("calibrate", stage="plan"),
     script:
         "../workflow/scripts/calibrate.py"

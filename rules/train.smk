@@ -21,7 +21,7 @@ rule encode:
         study_seed=STUDY.study_seed,
         split=STUDY.split,
         checkpoint=STUDY.checkpoint,
-        code=script_code("encode"),
+        code=script_code("encode", stage="encode"),
     script:
         "../workflow/scripts/encode.py"
 
@@ -45,7 +45,7 @@ rule aggregate:
         study_seed=STUDY.study_seed,
         split=STUDY.split,
         cache="results/cache/aggregates",
-        code=script_code("aggregate"),
+        code=script_code("aggregate", stage="aggregate"),
     script:
         "../workflow/scripts/aggregate.py"
 
@@ -71,6 +71,6 @@ rule fit:
         split=STUDY.split,
         checkpoint=STUDY.checkpoint,
         cache="results/cache/aggregates",
-        code=script_code("fit"),
+        code=script_code("fit", stage="fit"),
     script:
         "../workflow/scripts/fit.py"

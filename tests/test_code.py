@@ -24,6 +24,12 @@ def package(tmp_path, monkeypatch):
             def late():
                 from graphdp.sub.d import D
                 return D
+
+            def caller():
+                return late()
+
+            def other():
+                return c
             """
         )
     )
@@ -34,57 +40,64 @@ def package(tmp_path, monkeypatch):
     return tmp_path
 
 
-def digest(package: Path, lazy: bool = True, *modules: str) -> str:
+def digest(package: Path, *entries: str) -> str:
     code._imports.cache_clear()
     code._sha256.cache_clear()
-    return code.digest(package / "script.py", *modules, lazy=lazy)
+    return code.digest(package / "script.py", *entries)
 
 
 @pytest.mark.parametrize(
-    ("edited", "lazy", "changes"),
+    ("edited", "changes"),
     [
-        ("script.py", True, True),
-        ("graphdp/b.py", True, True),
-        ("graphdp/sub/c.py", True, True),
-        ("graphdp/sub/d.py", True, True),
-        ("graphdp/sub/d.py", False, False),
-        ("graphdp/sub/c.py", False, True),
-        ("graphdp/sub/__init__.py", True, True),
-        ("graphdp/a.py", True, False),
+        ("script.py", True),
+        ("graphdp/b.py", True),
+        ("graphdp/sub/c.py", True),
+        ("graphdp/sub/d.py", True),
+        ("graphdp/sub/__init__.py", True),
+        ("graphdp/a.py", False),
     ],
 )
-def test_digest_changes_exactly_with_the_code_in_use(package, edited, lazy, changes):
-    before = digest(package, lazy)
+def test_digest_changes_exactly_with_the_code_in_use(package, edited, changes):
+    before = digest(package)
     path = package / edited
     path.write_text(path.read_text() + "# edited\n")
-    assert (digest(package, lazy) != before) is changes
+    assert (digest(package) != before) is changes
 
 
-def test_named_modules_count(package):
-    with_a = digest(package, True, "graphdp.a")
+def test_entered_modules_count(package):
+    with_a = digest(package, "graphdp.a")
     assert with_a != digest(package)
     (package / "graphdp/a.py").write_text("A = 2\n")
-    assert digest(package, True, "graphdp.a") != with_a
+    assert digest(package, "graphdp.a") != with_a
 
 
-def test_the_plot_code_is_no_part_of_training_and_the_trainer_none_of_plotting():
-    root = Path(__file__).parent.parent
-    fit = root / "workflow/scripts/fit.py"
-    figure = root / "workflow/scripts/figure.py"
+@pytest.mark.parametrize(("function", "late"), [("late", True), ("caller", True), ("other", False)])
+def test_imports_inside_functions_count_where_the_entry_reaches_them(package, function, late):
+    (package / "script.py").write_text("")
+    before = digest(package, f"graphdp.b:{function}")
+    (package / "graphdp/sub/d.py").write_text("D = 2\n")
+    assert (digest(package, f"graphdp.b:{function}") != before) is late
+    before = digest(package, f"graphdp.b:{function}")
+    (package / "graphdp/sub/c.py").write_text("C = 2\n")
+    assert digest(package, f"graphdp.b:{function}") != before
 
-    def reached(script, *modules):
-        found, queue = set(), [script, *(p for m in modules for p in code._files(m))]
-        while queue:
-            path = Path(queue.pop())
-            if path not in found:
-                found.add(path)
-                queue += [p for m in code._imports(path, True) for p in code._files(m)]
-        return {path.relative_to(code.PACKAGE).as_posix() for path in found if path != script}
 
-    trained = reached(fit, "graphdp.methods.gap")
-    plotted = reached(figure)
-    assert "ensemble/training.py" in trained and "aggregation.py" in trained
-    assert "paper/figures.py" in plotted
-    assert not {name for name in trained if name.startswith("paper/")}
-    assert not {name for name in plotted if name.startswith(("ensemble/", "methods/"))}
-    assert "methods/gap.py" not in reached(fit, "graphdp.methods.mlp")
+def used(script: str, *entries: str) -> set[str]:
+    path = Path(__file__).parent.parent / "workflow/scripts" / f"{script}.py"
+    files = code.reached(path, *entries) - {path}
+    return {file.relative_to(code.PACKAGE).as_posix() for file in files}
+
+
+def test_stages_use_the_code_that_they_run_and_no_other():
+    fit = used("fit", "graphdp.methods.gap:fit")
+    assert {"ensemble/training.py", "aggregation.py", "methods/gap.py"} <= fit
+    assert not {name for name in fit if name.startswith("paper/")}
+    assert "methods/gap.py" not in used("fit", "graphdp.methods.mlp:fit")
+    assert "aggregation.py" not in used("encode", "graphdp.methods.gap:encode")
+    assert "ensemble/training.py" not in used("aggregate", "graphdp.methods.gap:aggregate")
+    calibrate = used("calibrate", "graphdp.methods.gap:plan")
+    assert "privacy/calibration.py" in calibrate
+    assert not {name for name in calibrate if name.startswith(("ensemble/", "aggregation"))}
+    figure = used("figure")
+    assert "paper/figures.py" in figure
+    assert not {name for name in figure if name.startswith(("ensemble/", "methods/"))}

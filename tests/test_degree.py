@@ -85,6 +85,13 @@ def test_blocks_do_not_change_the_sample(monkeypatch):
         assert np.array_equal(whole, degree.bound_out_degree(indptr, indices, 7, 3))
 
 
+def test_the_bound_holds_even_if_all_keys_collide(monkeypatch):
+    monkeypatch.setattr(degree, "_mix", np.zeros_like)
+    indptr, indices = csr([8, 9, 30, 3])
+    keep = degree.bound_out_degree(indptr, indices, 4, 0)
+    assert [int(row.sum()) for row in rows_of(indptr, keep)] == [4, 4, 4, 3]
+
+
 def test_the_last_node_sends_too():
     indptr, indices = csr([0, 3, 0, 50])
     keep = degree.bound_out_degree(indptr, indices, 5, 0)

@@ -141,6 +141,8 @@ def test_targets_exist(finished, target):
         ("paper/figures.py", {"figure", "html_report"}),
         ("ensemble/training.py", {"encode", "aggregate", "fit"}),
         ("degree.py", {"bound_degree", "aggregate", "fit"}),
+        ("aggregation.py", {"aggregate", "fit"}),
+        ("privacy/calibration.py", {"calibrate", "encode", "aggregate", "fit"}),
         ("methods/mlp.py", {"fit", "calibrate"}),
     ],
 )

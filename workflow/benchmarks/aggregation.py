@@ -43,7 +43,10 @@ def generate(nodes: int, edges: int, seed: int = 0) -> tuple[np.ndarray, np.ndar
             ends = urn[random.integers(len(urn), size=(2, size))].astype(np.int64)
             low, high = ends.min(axis=0), ends.max(axis=0)
             drawn.append((low * nodes + high)[low < high])
-        pairs = np.unique(np.concatenate(drawn))
+        pairs = np.concatenate(drawn)
+        # Sort and compare: several times faster than np.unique at this size.
+        pairs.sort()
+        pairs = pairs[np.diff(pairs, prepend=-1) > 0]
     del urn, drawn
     surplus = np.ones(len(pairs), dtype=bool)
     surplus[random.choice(len(pairs), len(pairs) - half, replace=False)] = False

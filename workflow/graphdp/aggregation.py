@@ -253,8 +253,7 @@ def _perturb(sums: np.ndarray, release: Release, hop: int) -> np.ndarray:
     noise = rng.generator(*release.noise_name, "hop", hop)
     noisy = np.empty(sums.shape, dtype=np.float32)
     for start in range(0, len(sums), _BLOCK_ROWS):
-        # A copy in row order: the noise then falls on the same entries whatever shares the sums.
-        block = np.array(sums[start : start + _BLOCK_ROWS], order="C")
+        block = sums[start : start + _BLOCK_ROWS].copy()
         if release.private:
             block += release.noise_std * noise.standard_normal(block.shape)
         noisy[start : start + _BLOCK_ROWS] = normalize_rows(block)

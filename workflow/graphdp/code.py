@@ -13,23 +13,34 @@ from pathlib import Path
 PACKAGE = Path(__file__).parent
 
 
-def digest(script: Path | str, *modules: str, lazy: bool = True) -> str:
-    """Hex digest of a script, of `modules` (dotted names) and of all graphdp code they import.
+def digest(script: Path | str, *entries: str) -> str:
+    """Hex digest of a script, of `entries`, and of all graphdp code that they import.
 
-    `lazy=False` leaves out imports inside functions: for jobs that load a module for what it
-    states (settings, plan) and never call its training code.
+    An entry is a module ("graphdp.degree") or one of its functions ("graphdp.methods.gap:encode").
+    Of a module that is entered by a function, imports inside its functions count only where that
+    function reaches them: a method's stages can so use different parts of the library.
     """
-    found: dict[str, Path] = {}
-    queue = [Path(script), *(path for m in modules for path in _files(m))]
+    files = reached(script, *entries)
+    text = "".join(sorted(f"{path.name}:{_sha256(path)}\n" for path in files))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def reached(script: Path | str, *entries: str) -> set[Path]:
+    """The files whose text `digest` reads."""
+    start = {Path(script): ""}
+    for entry in entries:
+        module, _, function = entry.partition(":")
+        *packages, own = _files(module)
+        start |= dict.fromkeys(packages, "") | {own: function}
+    found: set[Path] = set()
+    queue = list(start)
     while queue:
         path = queue.pop()
-        name = str(path)
-        if name not in found:
-            found[name] = path
-            for module in _imports(path, lazy):
+        if path not in found:
+            found.add(path)
+            for module in _imports(path, start.get(path, "")):
                 queue += _files(module)
-    text = "".join(sorted(f"{Path(n).name}:{_sha256(p)}\n" for n, p in found.items()))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return found
 
 
 def _files(module: str) -> list[Path]:
@@ -48,12 +59,19 @@ def _files(module: str) -> list[Path]:
 
 
 @functools.cache
-def _imports(path: Path, lazy: bool) -> tuple[str, ...]:
-    """Dotted names of graphdp modules that a file imports (names may be attributes of a module)."""
+def _imports(path: Path, function: str) -> tuple[str, ...]:
+    """Dotted names of graphdp modules that a file imports (names may be attributes of a module).
+
+    All of them, or with `function` those at module level and those that it reaches.
+    """
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    nodes = list(ast.walk(tree)) if lazy else _module_level(tree)
+    nodes = [tree]
+    if function:
+        defined = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
+        nodes = [n for n in tree.body if not isinstance(n, ast.FunctionDef)]
+        nodes += [defined[name] for name in _called(function, defined)]
     names: list[str] = []
-    for node in nodes:
+    for node in (inner for outer in nodes for inner in ast.walk(outer)):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -61,14 +79,15 @@ def _imports(path: Path, lazy: bool) -> tuple[str, ...]:
     return tuple(name for name in names if name.split(".")[0] == "graphdp")
 
 
-def _module_level(tree: ast.Module) -> list[ast.AST]:
-    found: list[ast.AST] = []
-    queue: list[ast.AST] = list(tree.body)
+def _called(function: str, defined: dict[str, ast.FunctionDef]) -> set[str]:
+    """The functions of a module that one of them mentions, directly or through others."""
+    found: set[str] = set()
+    queue = [function]
     while queue:
-        node = queue.pop()
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            found.append(node)
-            queue += ast.iter_child_nodes(node)
+        name = queue.pop()
+        if name in defined and name not in found:
+            found.add(name)
+            queue += [n.id for n in ast.walk(defined[name]) if isinstance(n, ast.Name)]
     return found
 
 

@@ -41,6 +41,12 @@ def run(snakemake: Any, main: Callable[[Any], None]) -> None:
             sys.exit(f"error: {type(error).__name__}: {error} (traceback in {log})")
 
 
+def block_seeds(token: str) -> list[int]:
+    """The seeds of a block token: "5-7" -> [5, 6, 7]."""
+    first, last = map(int, token.split("-"))
+    return list(range(first, last + 1))
+
+
 def usage() -> dict[str, float]:
     """CPU seconds (threads and children included), wall seconds, peak memory of this process."""
     own = resource.getrusage(resource.RUSAGE_SELF)

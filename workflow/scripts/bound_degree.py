@@ -2,7 +2,6 @@
 
 from graphdp import degree, job
 from graphdp.data.graph import Graph
-from graphdp.methods.block import block_seeds
 from graphdp.rng import stream_seed
 
 
@@ -16,7 +15,7 @@ def main(snakemake):
             max_degree,
             stream_seed(snakemake.params.study_seed, seed, names.dataset, "degree", max_degree),
         )
-        for seed in block_seeds(names.block)
+        for seed in job.block_seeds(names.block)
     }
     degree.save_masks(snakemake.output[0], masks, max_degree=max_degree, graph=graph.fingerprint())
 

@@ -1,24 +1,15 @@
-"""What every stage of a method is given: a block of seeds of one cell, and how its models train."""
+"""What every stage of a method is given: a block of seeds of one cell."""
 
 import platform
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from graphdp import io
+from graphdp import io, job
 from graphdp.data.graph import Graph
 from graphdp.data.split import Split
-from graphdp.methods.settings import key
 from graphdp.privacy import cells
-from graphdp.privacy.plan import dpsgd_rounds
 
 Run = tuple[int, dict[str, Any]]  # a repeat's seed and one hyperparameter setting
-
-
-def block_seeds(token: str) -> list[int]:
-    """The seeds of a block token: "5-7" -> [5, 6, 7]."""
-    first, last = map(int, token.split("-"))
-    return list(range(first, last + 1))
 
 
 @dataclass(frozen=True)
@@ -42,24 +33,24 @@ class Block:
     calibrations: list[dict[str, Any]] = field(default_factory=list)
 
     @classmethod
-    def of_job(cls, job: Any) -> "Block":
+    def of_job(cls, snakemake: Any) -> "Block":
         """The block that a job of the workflow works on.
 
-        `job` has Snakemake's script attributes: `wildcards`, `input`, `params`, `config`.
+        `snakemake` has Snakemake's script attributes: `wildcards`, `input`, `params`, `config`.
         """
-        names, calibration = job.wildcards, job.input.get("calibration")
+        names, calibration = snakemake.wildcards, snakemake.input.get("calibration")
         return cls(
-            graph=Graph.load(job.input.graph),
+            graph=Graph.load(snakemake.input.graph),
             dataset=names.dataset,
             method=names.method,
             level=names.level,
             epsilon=names.epsilon,
-            seeds=block_seeds(names.block),
-            study_seed=job.params.study_seed,
-            split_rule=job.params.split,
-            checkpoint=job.params.get("checkpoint", "last"),
-            device=job.config["device"],
-            memory_mb=job.config["memory_mb"],
+            seeds=job.block_seeds(names.block),
+            study_seed=snakemake.params.study_seed,
+            split_rule=snakemake.params.split,
+            checkpoint=snakemake.params.get("checkpoint", "last"),
+            device=snakemake.config["device"],
+            memory_mb=snakemake.config["memory_mb"],
             calibrations=io.read_json(calibration) if calibration else [],
         )
 
@@ -94,67 +85,3 @@ class Block:
     def runs(self, settings: list[dict[str, Any]]) -> list[Run]:
         """Every seed of the block x setting."""
         return [(seed, setting) for setting in settings for seed in self.seeds]
-
-
-def train_runs(
-    block: Block,
-    runs: list[Run],
-    purpose: str,
-    *,
-    network: Callable[[dict[str, Any]], Any],
-    noise: Callable[[int, dict[str, Any]], float],
-    features: Callable[[list[Run]], Any],
-) -> list[Any]:
-    """Train one model per run, those of equal shape together; returns them in the order of `runs`.
-
-    Levels none and edge train with full batches; level node with DP-Adam, for exactly the Poisson
-    rounds that `dpsgd_rounds` gives the plan. `network(setting)` states a model's shape,
-    `noise(seed, setting)` its noise multiplier at node level, `features(runs)` the inputs of a
-    group of runs; `purpose` names the streams and the log lines.
-    """
-    from graphdp.ensemble import FullBatch, Member, PoissonDP, train
-
-    private = block.level == "node"
-
-    def training(seed: int, setting: dict[str, Any]) -> Any:
-        epochs = setting["epochs"]
-        if not private:
-            return FullBatch(epochs)
-        num_train = block.split(seed).train.size
-        batch_size = min(setting["batch_size"], num_train)
-        sampling_rate, steps = dpsgd_rounds(num_train, batch_size, epochs)
-        return PoissonDP(epochs, batch_size, sampling_rate, steps, setting["max_grad_norm"])
-
-    groups: dict[Any, list[int]] = {}
-    for index, (seed, setting) in enumerate(runs):
-        groups.setdefault((network(setting), training(seed, setting)), []).append(index)
-
-    models: list[Any] = [None] * len(runs)
-    for (shape, rounds), indices in groups.items():
-        members = []
-        for seed, setting in (runs[i] for i in indices):
-            nodes = block.split(seed)
-            members.append(
-                Member(
-                    stream=block.stream(seed, purpose, key(setting)),
-                    learning_rate=setting["learning_rate"],
-                    noise_multiplier=noise(seed, setting) if private else 0.0,
-                    train=nodes.train,
-                    val=nodes.val,
-                    test=nodes.test,
-                )
-            )
-        fitted = train(
-            shape,
-            features([runs[i] for i in indices]),
-            block.graph.y,
-            members,
-            rounds,
-            checkpoint=block.checkpoint,
-            device=block.device,
-            memory_mb=block.memory_mb,
-            label=purpose,
-        )
-        for index, model in zip(indices, fitted, strict=True):
-            models[index] = model
-    return models

@@ -17,9 +17,8 @@ from typing import Any
 from pydantic import Field
 from scipy.sparse import issparse
 
-from graphdp import aggregation
 from graphdp.errors import GraphDPError
-from graphdp.methods.block import Block, Run, train_runs
+from graphdp.methods.block import Block, Run
 from graphdp.methods.settings import (
     FullBatchTraining,
     NonNegativeInt,
@@ -100,6 +99,7 @@ def encode(block: Block, settings: list[dict[str, Any]]) -> dict[str, Any]:
     Returns `encoder_name(seed, setting)` -> X⁰, float32 (n, hidden) with rows of norm 1.
     """
     from graphdp.ensemble import Encoder
+    from graphdp.methods.training import train_runs
 
     graph, runs = block.graph, block.runs(settings)
 
@@ -156,6 +156,8 @@ def aggregate(block: Block, settings: list[dict[str, Any]], encoders, masks, cac
     Returns one record per release: `seed`, `settings` and the `key` under which `cache` holds
     Xᵏ for k = 1..K, float32 (K, n, d).
     """
+    from graphdp import aggregation
+
     graph, private = block.graph, block.epsilon != "inf"
     by_mask: dict[tuple | None, list[Run]] = {}
     for seed, setting in block.runs(settings):
@@ -186,6 +188,8 @@ def aggregate(block: Block, settings: list[dict[str, Any]], encoders, masks, cac
 
 def initial_features(graph, encoders, seed: int, encoder: dict[str, Any] | None):
     """X⁰: the encoder's output, or the row-normalised features where there is no encoder."""
+    from graphdp import aggregation
+
     if encoder is not None:
         return encoders[encoder_name(seed, encoder)]
     return aggregation.normalize_rows(graph.x.toarray() if issparse(graph.x) else graph.x)
@@ -200,6 +204,7 @@ def fit(
     Returns (seed, setting, fitted model) triples.
     """
     from graphdp.ensemble import HopClassifier
+    from graphdp.methods.training import train_runs
 
     graph, runs = block.graph, block.runs(settings)
     released = {(r["seed"], key(r["settings"])): r["key"] for r in releases}

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
-from graphdp.methods.block import Block, train_runs
+from graphdp.methods.block import Block
 from graphdp.methods.settings import FullBatchTraining, PositiveInt, PrivateTraining
 from graphdp.privacy import plans
 from graphdp.privacy.plan import Plan
@@ -47,6 +47,7 @@ def plan(level: str, settings: dict[str, Any], num_train: int) -> Plan:
 def fit(block: Block, settings: list[dict[str, Any]]) -> list[tuple[int, dict[str, Any], Any]]:
     """Train every seed of the block x setting; returns (seed, setting, fitted model) triples."""
     from graphdp.ensemble import MLP
+    from graphdp.methods.training import train_runs
 
     graph, runs = block.graph, block.runs(settings)
 
