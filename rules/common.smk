@@ -26,7 +26,7 @@ def unavailable():
     if STUDY.missing_data == "fail":
         return {}
     return {
-        dataset: "not downloaded (see results/data/logs/download/)"
+        dataset: f"not downloaded, see results/data/logs/download/{dataset}.log"
         for dataset in STUDY.datasets
         if not os.path.exists(f"results/data/raw/{dataset}/manifest.json")
     }

@@ -11,7 +11,7 @@ from graphdp.errors import GraphDPError
 from graphdp.grid import Grid
 
 ROOT = Path(__file__).parent.parent
-STUDIES = sorted([ROOT / "config/config.yaml", *(ROOT / "config").glob("papers/*.yaml")])
+STUDIES = sorted([ROOT / "config/config.yaml", *(ROOT / "config").glob("*/*.yaml")])
 
 
 def minimal(**changes):

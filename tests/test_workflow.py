@@ -3,6 +3,7 @@
 Each test works on a copy of the project, so that it may edit the library.
 """
 
+import fcntl
 import json
 import os
 import re
@@ -45,7 +46,7 @@ class Project:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        for name in ("Snakefile", "rules", "workflow", "config", "envs"):
+        for name in ("Snakefile", "rules", "workflow", "profiles", "config", "envs"):
             source = ROOT / name
             copy = shutil.copytree if source.is_dir() else shutil.copy
             copy(source, folder / name)
@@ -198,6 +199,18 @@ def test_regenerated_aggregates_have_the_same_bytes(project):
 def test_another_device_or_mirror_is_no_reason_to_run_again(project):
     project.configure(mirror="elsewhere", memory_mb=999, device="cpu")
     assert project.planned() == {}
+
+
+def test_two_runs_at_once_are_refused(project):
+    descriptor = os.open(project.folder / ".snakemake/graphdp.lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        result = project.snakemake("rows", check=False)
+        assert result.returncode != 0
+        assert "another run" in result.stdout + result.stderr
+        assert project.planned() == {}, "a dry run needs no lock"
+    finally:
+        os.close(descriptor)
 
 
 @pytest.mark.slow

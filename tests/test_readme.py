@@ -1,0 +1,84 @@
+"""The README's commands are real: each is parsed and planned as written."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def commands() -> list[str]:
+    """Indented lines of the README that start with make, snakemake or graphdp, joined at `\\`."""
+    text = README.replace("\\\n", " ")
+    found = re.findall(r"^    ((?:make|snakemake|graphdp) .*)$", text, flags=re.MULTILINE)
+    return [re.sub(r"\s+", " ", command) for command in found]
+
+
+def run(words: list[str], **extra: str) -> subprocess.CompletedProcess:
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    return subprocess.run(
+        words, cwd=ROOT, env=environment | extra, capture_output=True, text=True, timeout=120
+    )
+
+
+def test_the_readme_names_the_two_commands_and_the_papers():
+    assert {"make demo", "make test"} <= set(commands())
+    for paper in (ROOT / "config/papers").glob("*.yaml"):
+        assert f"make paper PAPER={paper.stem}" in commands()
+
+
+@pytest.mark.parametrize("command", [c for c in commands() if c.startswith("snakemake")])
+def test_snakemake_commands_are_planned_as_written(command, tmp_path):
+    result = run([*shlex.split(command), "--dry-run", "--quiet"])
+    assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-2000:]
+
+
+@pytest.mark.parametrize("command", [c for c in commands() if c.startswith("make")])
+def test_make_commands_expand_to_calls_that_are_planned(command):
+    """`make -n` prints the shell commands; every snakemake call among them is planned."""
+    result = run(["make", "--dry-run", *shlex.split(command)[1:]])
+    assert result.returncode == 0, result.stderr
+    calls = re.findall(r"^\.venv/bin/(snakemake .*)$", result.stdout, flags=re.MULTILINE)
+    calls = [call for call in calls if "--lint" not in call]
+    for call in calls:
+        planned = run([*shlex.split(call), "--dry-run", "--quiet"])
+        assert planned.returncode == 0, planned.stdout[-2000:] + planned.stderr[-2000:]
+    assert calls or "pytest" in result.stdout
+
+
+def test_make_paper_passes_on_exactly_what_it_is_given():
+    words = ["PAPER=gap", "DATASETS=berkeley13 pubmed", "EPSILONS=1 4", "SEEDS=3", "MIRROR=dir"]
+    result = run(["make", "--dry-run", "paper", *words])
+    last = re.findall(r"^\.venv/bin/(snakemake .*)$", result.stdout, flags=re.MULTILINE)[-1]
+    assert shlex.split(last) == [
+        "snakemake", "--cores", "all", "--configfile", "config/papers/gap.yaml", "--config",
+        "missing_data=skip", "datasets=[berkeley13,pubmed]", "epsilons=[1,4]", "seeds=3",
+        "mirror=dir",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("paper", ["", "PAPER=gpa"])
+def test_an_unknown_paper_is_one_clear_line(paper):
+    result = run(["make", "paper", *([paper] if paper else [])])
+    assert result.returncode != 0
+    assert "use one of: gap" in result.stderr
+
+
+def test_files_that_the_readme_names_exist():
+    for name in re.findall(r"`((?:config|workflow|rules|envs)/[\w./-]+)`", README):
+        if not any(mark in name for mark in "*<"):
+            assert (ROOT / name).exists(), name
+
+
+def test_graphdp_commands_run_as_written():
+    found = [command for command in commands() if command.startswith("graphdp")]
+    assert found
+    for command in found:
+        result = run(shlex.split(command))
+        assert result.returncode == 0 and "noise" in result.stdout
