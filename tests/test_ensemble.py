@@ -1,6 +1,7 @@
 """The ensemble trainer against plain PyTorch and Opacus, and members against each other."""
 
 import functools
+import itertools
 
 import numpy as np
 import opacus
@@ -16,6 +17,7 @@ from ensemble_fixture import one_thread  # noqa: F401  (used by every test here)
 from graphdp.ensemble import MLP, Encoder, FullBatch, HopClassifier, Member, PoissonDP, train
 from graphdp.ensemble import training as trainer
 from graphdp.ensemble.features import PerMember, SharedDense, SharedSparse
+from graphdp.ensemble.inputs import Scratch
 from graphdp.ensemble.networks import Layout, Stack
 from graphdp.ensemble.private import add_clipped_gradients
 from graphdp.errors import GraphDPError
@@ -30,7 +32,7 @@ NODES, FEATURES, HIDDEN, CLASSES, HOPS = 400, 30, 8, 4, 2
 class PlainMLP(nn.Module):
     def __init__(self, widths, batch_norm):
         super().__init__()
-        pairs = list(zip(widths[:-1], widths[1:], strict=True))
+        pairs = list(itertools.pairwise(widths))
         self.linears = nn.ModuleList(nn.Linear(a, b) for a, b in pairs)
         norms = widths[1:-1] if batch_norm else []
         self.norms = nn.ModuleList(nn.BatchNorm1d(width) for width in norms)
@@ -231,7 +233,7 @@ def ghost_sum(name, kind, clip, seeds, rows, dtype, scale=1.0, padding=3):
     batch = inputs.batch(torch.from_numpy(np.stack([table[padded] for table in lookup])))
     targets = torch.from_numpy(labels[padded]).expand(len(seeds), -1)
     gradients = stack.gradients()
-    add_clipped_gradients(stack, batch, targets, present, clip, gradients)
+    add_clipped_gradients(stack, batch, targets, present, clip, gradients, Scratch(stack.values))
     return [gradients.member(s).arrays() for s in range(len(seeds))]
 
 

@@ -143,7 +143,7 @@ def sum_in_edges(edges: InEdges, x: np.ndarray, threads: int = 1) -> np.ndarray:
     def add(first: int, last: int) -> None:
         start, stop = int(edges.indptr[first]), int(edges.indptr[last])
         # Gather first, in float32 as stored, then sum: the reads of a gather do not wait for each
-        # other, those of a sum would (measured: twice as fast as one sparse product).
+        # other, those of a sum would (measured: 1.6 times as fast as one sparse product).
         # "clip" spares the bounds check of indices that `in_edges` made.
         rows = np.take(x, edges.indices[start:stop], axis=0, mode="clip").astype(np.float64)
         pointers = (edges.indptr[first : last + 1] - start).astype(np.int32)

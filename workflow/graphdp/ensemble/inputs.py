@@ -16,16 +16,32 @@ from torch import Tensor
 from graphdp.ensemble.networks import Linear, Stack
 
 
+class Scratch:
+    """Buffers that are used again in every step: allocating anew costs a CPU as much as the
+    arithmetic. A buffer is known by its name and shape; whoever asks for it overwrites it."""
+
+    def __init__(self, like: Tensor):
+        self._like = like
+        self._buffers: dict[tuple[str, tuple[int, ...]], Tensor] = {}
+
+    def __call__(self, name: str, shape: Sequence[int]) -> Tensor:
+        key = name, tuple(shape)
+        if key not in self._buffers:
+            self._buffers[key] = self._like.new_empty(key[1])
+        return self._buffers[key]
+
+
 @dataclass
 class DenseBlock:
     """x: (S or 1, groups, inputs, rows)."""
 
     x: Tensor
 
-    def forward(self, layer: Linear, stack: Stack) -> Tensor:
+    def forward(self, layer: Linear, stack: Stack, scratch: Scratch) -> Tensor:
         """First layer without bias: (S, groups·outputs, rows)."""
-        weight = stack[f"{layer.name}.weight"]
-        return torch.matmul(weight.transpose(-1, -2), self.x).flatten(1, 2)
+        weight = stack[f"{layer.name}.weight"].transpose(-1, -2)
+        shape = (*weight.shape[:-1], self.x.shape[-1])
+        return torch.matmul(weight, self.x, out=scratch(layer.name, shape)).flatten(1, 2)
 
     def squared_norms(self) -> Tensor:
         """‖row‖² per group: (S or 1, groups, rows)."""
@@ -37,7 +53,10 @@ class DenseBlock:
         g = g.unflatten(1, (layer.groups, layer.outputs))
         for k in range(layer.groups):
             x = self.x[:, k].expand(len(g), -1, -1)
-            weight[:, k].baddbmm_(x, g[:, k].transpose(1, 2))
+            if layer.outputs < layer.inputs:  # a short left factor is twice as fast in MKL
+                weight[:, k].add_(torch.bmm(g[:, k], x.transpose(1, 2)).transpose(1, 2))
+            else:
+                weight[:, k].baddbmm_(x, g[:, k].transpose(1, 2))
 
 
 @dataclass
@@ -51,7 +70,7 @@ class BagBlock:
     values: Tensor
     members: int
 
-    def forward(self, layer: Linear, stack: Stack) -> Tensor:
+    def forward(self, layer: Linear, stack: Stack, scratch: Scratch) -> Tensor:
         sums = torch.nn.functional.embedding_bag(
             self.columns, stack.rows, mode="sum", per_sample_weights=self.values
         )
@@ -97,9 +116,11 @@ class SparseBlock:
         transposed = _csr(matrix.T.tocsr(), like) if training else None
         return cls(_csr(matrix, like), transposed, len(rows))
 
-    def forward(self, layer: Linear, stack: Stack) -> Tensor:
-        product = torch.mm(self.x, stack.rows)
-        return product.view(self.members, -1, layer.outputs).transpose(1, 2).contiguous()
+    def forward(self, layer: Linear, stack: Stack, scratch: Scratch) -> Tensor:
+        shape = (self.x.shape[0], layer.outputs)
+        product = torch.mm(self.x, stack.rows, out=scratch("product", shape))
+        product = product.view(self.members, -1, layer.outputs).transpose(1, 2)
+        return scratch(layer.name, product.shape).copy_(product)
 
     def add_gradient(self, layer: Linear, gradients: Stack, g: Tensor) -> None:
         rows = g.transpose(1, 2).reshape(-1, layer.outputs)

@@ -9,7 +9,7 @@ standard deviation noise_multiplier · C in every coordinate.
 import torch
 from torch import Tensor
 
-from graphdp.ensemble.inputs import Block
+from graphdp.ensemble.inputs import Block, Scratch
 from graphdp.ensemble.layers import backward, forward_training
 from graphdp.ensemble.networks import Stack
 
@@ -24,6 +24,7 @@ def add_clipped_gradients(
     present: Tensor,
     max_grad_norm: float,
     gradients: Stack,
+    scratch: Scratch,
 ) -> None:
     """Add, per member, the sum of its samples' clipped gradients to `gradients`.
 
@@ -32,14 +33,14 @@ def add_clipped_gradients(
     member; it enters with a norm of at most `max_grad_norm`, and not at all if its norm overflows.
     The network must not have batch norm, which mixes samples.
     """
-    logits, tape = forward_training(stack, block)
+    logits, tape = forward_training(stack, block, scratch)
     g = torch.softmax(logits, 1)
     g.scatter_add_(1, labels.unsqueeze(1), g.new_full((), -1.0).expand(len(g), 1, g.shape[2]))
-    deltas = backward(stack, tape, g, gradients)
+    deltas = backward(stack, tape, g, gradients, scratch)
     norms = sum(delta.squared_norms() for delta in deltas).sqrt_()
     factors = (max_grad_norm / (norms + _NORM_EPS)).clamp_(max=1.0).mul_(present).nan_to_num_(0.0)
     for delta in deltas:
-        delta.g = delta.g * factors.unsqueeze(1)
+        delta.g.mul_(factors.unsqueeze(1))
         delta.add_to(gradients)
 
 

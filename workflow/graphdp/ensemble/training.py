@@ -16,7 +16,7 @@ from scipy import sparse
 from torch import Tensor
 
 from graphdp.ensemble.features import Features, PerMember, SharedDense, SharedSparse
-from graphdp.ensemble.inputs import Block
+from graphdp.ensemble.inputs import Block, Scratch
 from graphdp.ensemble.layers import backward, forward, forward_training
 from graphdp.ensemble.networks import Encoder, HopClassifier, Layout, Network, Stack
 from graphdp.ensemble.optimiser import Adam
@@ -316,12 +316,14 @@ class _Chunk:
     ):
         self.layout, self.source, self.labels, self.members = layout, source, labels, members
         self.like = like
+        self.scratch = Scratch(like)
         initial = [layout.initial(generator(*m.stream, "init")) for m in members]
         self.stack = Stack(layout, *(self._tensor(np.stack(v)) for v in zip(*initial, strict=True)))
         rates = self._tensor(np.array([[m.learning_rate] for m in members]))
         self.adam = Adam(self.stack.values, rates)
-        self.val_blocks = [self._member_block(s, m.val) for s, m in enumerate(members)]
-        self.val_labels = [self._labels(s, m.val) for s, m in enumerate(members)]
+        self.validation = [
+            (self._member_block(s, m.val), self._labels(s, m.val)) for s, m in enumerate(members)
+        ]
         self.history: list[Tensor] = []
         self.best = torch.full((len(members),), -1, device=like.device)
         self.kept = Stack(layout, self.stack.values.clone(), self.stack.running.clone())
@@ -334,6 +336,11 @@ class _Chunk:
 
     def _member_block(self, s: int, rows: np.ndarray) -> Block:
         return self.source.block([s], [rows], training=False)
+
+    def _predict(self, stack: Stack, s: int, block: Block) -> tuple[Tensor, Tensor | None]:
+        """Member s: predicted classes (rows,), and the normalised activations (1, ., rows)."""
+        logits, normalised = forward(stack.member(s), block, self.scratch)
+        return logits[0].max(0).indices, normalised  # twice as fast as argmax
 
     def fit(self, training: FullBatch | PoissonDP, checkpoint: str, label: str) -> int:
         """Train; returns the number of Poisson rounds."""
@@ -351,10 +358,10 @@ class _Chunk:
         gradients = self.stack.gradients()
         epochs = range(training.epochs)
         for _ in progress(epochs, label) if label else epochs:
-            logits, tape = forward_training(self.stack, block)
+            logits, tape = forward_training(self.stack, block, self.scratch)
             g = torch.softmax(logits, 1).sub_(targets).div_(rows)
             gradients.values.zero_()
-            for delta in backward(self.stack, tape, g, gradients):
+            for delta in backward(self.stack, tape, g, gradients, self.scratch):
                 delta.add_to(gradients)
             self.adam.step(gradients.values)
             self._end_epoch(checkpoint)
@@ -377,7 +384,9 @@ class _Chunk:
             for rows, labels, present in batches.next():
                 block = self.source.batch(rows)
                 clip = training.max_grad_norm
-                add_clipped_gradients(self.stack, block, labels, present, clip, gradients)
+                add_clipped_gradients(
+                    self.stack, block, labels, present, clip, gradients, self.scratch
+                )
             self.adam.step(gradients.values.div_(training.batch_size))
             done += 1
             for _ in range(ends[done]):
@@ -389,8 +398,8 @@ class _Chunk:
         """Evaluate on the validation nodes, and keep the parameters that are best so far."""
         correct = torch.stack(
             [
-                (_classes(forward(self.stack.member(s), block)[0])[0] == self.val_labels[s]).sum()
-                for s, block in enumerate(self.val_blocks)
+                (self._predict(self.stack, s, block)[0] == labels).sum()
+                for s, (block, labels) in enumerate(self.validation)
             ]
         )
         self.history.append(correct)
@@ -418,8 +427,8 @@ class _Chunk:
         for start in range(0, size, PREDICTION_ROWS):
             rows = np.arange(start, min(size, start + PREDICTION_ROWS))
             for s in range(count):
-                logits, normalised = forward(self.kept.member(s), self._member_block(s, rows))
-                predictions[s, rows] = _classes(logits)[0].cpu().numpy()
+                classes, normalised = self._predict(self.kept, s, self._member_block(s, rows))
+                predictions[s, rows] = classes.cpu().numpy()
                 if embedding is not None:
                     embedding[s, rows] = normalised[0].T.cpu().numpy()
         history = torch.stack(self.history, 1).cpu().numpy()
@@ -443,8 +452,3 @@ class _Chunk:
             history=correct / member.val.size,
             rounds=rounds,
         )
-
-
-def _classes(logits: Tensor) -> Tensor:
-    """Predicted classes (S, rows) of logits (S, classes, rows); `max` is faster than `argmax`."""
-    return logits.max(1).indices
