@@ -44,6 +44,7 @@ rule aggregate:
         settings=lambda wildcards: GRID.release_settings(cell_path(wildcards)),
         study_seed=STUDY.study_seed,
         split=STUDY.split,
+        checkpoint=STUDY.checkpoint,
         cache="results/cache/aggregates",
         code=script_code("aggregate", stage="aggregate"),
     script:

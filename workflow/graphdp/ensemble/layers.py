@@ -69,11 +69,14 @@ def forward(stack: Stack, block: Block, scratch: Scratch) -> tuple[Tensor, Tenso
     return x, normalised
 
 
-def forward_training(stack: Stack, block: Block, scratch: Scratch) -> tuple[Tensor, list[Any]]:
+def forward_training(
+    stack: Stack, block: Block, scratch: Scratch, weights: Tensor | None = None
+) -> tuple[Tensor, list[Any]]:
     """Outputs (S, classes, rows) in training mode, and what `backward` needs of each layer.
 
-    Batch norm uses the statistics of the rows, and updates the running ones as torch does. The
-    results lie in `scratch`: finish the backward pass before its next use.
+    weights: (S, 1, rows), how many nodes each row stands for (0: padding); None for one each. Batch
+    norm uses the statistics of these nodes, and updates the running ones as torch does. The results
+    lie in `scratch`: finish the backward pass before its next use.
     """
     x: Any = block
     tape: list[Any] = []
@@ -83,7 +86,7 @@ def forward_training(stack: Stack, block: Block, scratch: Scratch) -> tuple[Tens
                 tape.append(_block(x))
                 x = _linear(layer, stack, tape[-1], scratch)
             case BatchNorm():
-                x, saved = _batch_norm(layer, stack, x, scratch)
+                x, saved = _batch_norm(layer, stack, x, weights, scratch)
                 tape.append(saved)
             case Selu():
                 x = _selu(x, index, scratch)
@@ -98,7 +101,8 @@ def forward_training(stack: Stack, block: Block, scratch: Scratch) -> tuple[Tens
 def backward(
     stack: Stack, tape: list[Any], g: Tensor, gradients: Stack, scratch: Scratch
 ) -> list[Delta]:
-    """Propagate the gradient `g` at the outputs; returns the linear layers' deltas.
+    """Propagate the gradient `g` at the outputs, (S, classes, rows), summed over the nodes that a
+    row stands for; returns the linear layers' deltas.
 
     Batch norm's own parameters have no per-sample gradient: they are added to `gradients` here.
     Every delta has a tensor of its own (in `scratch`), which later layers leave alone.
@@ -138,8 +142,10 @@ def _linear(layer: Linear, stack: Stack, block: Block, scratch: Scratch) -> Tens
 def _selu(x: Tensor, index: int, scratch: Scratch) -> Tensor:
     """SELU, by exp2, which is three times as fast on a CPU as torch's expm1; near zero the result
     is off by at most a rounding error of 1 (6e-8 in float32)."""
+    below = SELU_SCALE * SELU_ALPHA  # of which exp(x) - 1, here exp2(log2(below) + x log2(e))
     y = torch.clamp_max(x, 0, out=scratch(f"selu {index}", x.shape))
-    y.mul_(1 / math.log(2)).exp2_().sub_(1).mul_(SELU_SCALE * SELU_ALPHA)
+    torch.add(x.new_tensor(math.log2(below)), y, alpha=math.log2(math.e), out=y)
+    y.exp2_().sub_(below)
     return y.add_(torch.clamp_min(x, 0, out=scratch("work", x.shape)), alpha=SELU_SCALE)
 
 
@@ -158,31 +164,47 @@ def _running_affine(layer: BatchNorm, stack: Stack) -> tuple[Tensor, Tensor]:
     return scale, stack[f"{layer.name}.bias"] - mean * scale
 
 
-def _batch_norm(layer: BatchNorm, stack: Stack, x: Tensor, scratch: Scratch) -> tuple[Tensor, Any]:
-    rows = x.shape[-1]
-    mean = x.mean(-1, keepdim=True)
-    centred = torch.sub(x, mean, out=scratch(layer.name, x.shape))
-    variance = torch.linalg.vector_norm(centred, dim=-1, keepdim=True).square_().div_(rows)
+def _batch_norm(
+    layer: BatchNorm, stack: Stack, x: Tensor, weights: Tensor | None, scratch: Scratch
+) -> tuple[Tensor, Any]:
+    if weights is None:
+        count = x.new_full((1, 1, 1), x.shape[-1])
+        mean = x.mean(-1, keepdim=True)
+        centred = torch.sub(x, mean, out=scratch(layer.name, x.shape))
+        variance = torch.linalg.vector_norm(centred, dim=-1, keepdim=True).square_() / count
+    else:
+        count = weights.sum(-1, keepdim=True)
+        mean = torch.bmm(x, weights.transpose(1, 2)) / count
+        centred = torch.sub(x, mean, out=scratch(layer.name, x.shape))
+        squares = torch.mul(centred, centred, out=scratch("work", x.shape))
+        variance = torch.bmm(squares, weights.transpose(1, 2)) / count
     inverse = torch.rsqrt(variance + BATCH_NORM_EPS)
     if layer.bias is not None:
         mean = mean + stack[layer.bias]
+    unbiased = variance * (count / (count - 1).clamp_min_(1))
     stack[f"{layer.name}.running_mean"].lerp_(mean, BATCH_NORM_MOMENTUM)
-    unbiased = variance * (rows / max(rows - 1, 1))
     stack[f"{layer.name}.running_var"].lerp_(unbiased, BATCH_NORM_MOMENTUM)
     scale = inverse * stack[f"{layer.name}.weight"]
     y = torch.mul(centred, scale, out=scratch("batch norm", x.shape))
-    return y.add_(stack[f"{layer.name}.bias"]), (centred, inverse)
+    return y.add_(stack[f"{layer.name}.bias"]), (centred, inverse, weights, count)
 
 
 def _batch_norm_backward(
     layer: BatchNorm, stack: Stack, saved: Any, g: Tensor, gradients: Stack, scratch: Scratch
 ) -> Tensor:
-    """With x̂ = centred · inverse: dx = weight · inverse · (g - mean(g) - x̂ mean(g x̂))."""
-    centred, inverse = saved
-    rows = g.shape[-1]
+    """With x̂ = centred · inverse: dx = weight · inverse · (g - mean(g) - x̂ mean(g x̂)).
+
+    Where a row stands for w nodes, g is the sum over them, and so the means count w times.
+    """
+    centred, inverse, weights, count = saved
     sums = g.sum(-1, keepdim=True)
     along = torch.mul(g, centred, out=scratch("work", g.shape)).sum(-1, keepdim=True).mul_(inverse)
     gradients[f"{layer.name}.bias"].add_(sums)
     gradients[f"{layer.name}.weight"].add_(along)
-    g.addcmul_(centred, along * inverse / rows, value=-1).sub_(sums / rows)
+    mean, slope = sums / count, along * inverse / count
+    if weights is None:
+        g.addcmul_(centred, slope, value=-1).sub_(mean)
+    else:
+        common = torch.mul(centred, slope, out=scratch("work", g.shape)).add_(mean)
+        g.addcmul_(common, weights, value=-1)
     return g.mul_(inverse * stack[f"{layer.name}.weight"])

@@ -210,23 +210,17 @@ def _shared(features: Any, layout: Layout, like: Tensor) -> Features:
 def _chunks(
     layout: Layout, members: Sequence[Member], training: Any, like: Tensor, memory_mb: int
 ) -> Iterable[list[int]]:
-    """Members that are trained together, by position.
+    """Members that are trained together, by position: as many as fit into the memory.
 
-    A full batch on a CPU is trained member by member: its activations then stay in the cache, and
-    the work is far larger than the overhead of a call. On a GPU members with equally many training
-    nodes share a stack.
+    A full batch on a CPU is trained member by member: the work is far larger than the overhead of
+    a call, and what the next call reads is still in the cache.
     """
-    groups: dict[int, list[int]] = {}
-    for s, member in enumerate(members):
-        alike = member.train.size if isinstance(training, FullBatch) else 0
-        groups.setdefault(alike, []).append(s)
-    for group in groups.values():
-        largest = max(members[s].train.size for s in group)
-        size = max(1, (memory_mb << 20) // _member_bytes(layout, largest, training, like))
-        if isinstance(training, FullBatch) and like.device.type == "cpu":
-            size = 1
-        for start in range(0, len(group), size):
-            yield group[start : start + size]
+    largest = max(member.train.size for member in members)
+    size = max(1, (memory_mb << 20) // _member_bytes(layout, largest, training, like))
+    if isinstance(training, FullBatch) and like.device.type == "cpu":
+        size = 1
+    for start in range(0, len(members), size):
+        yield list(range(start, min(len(members), start + size)))
 
 
 def _member_bytes(layout: Layout, num_train: int, training: Any, like: Tensor) -> int:
@@ -321,9 +315,7 @@ class _Chunk:
         self.stack = Stack(layout, *(self._tensor(np.stack(v)) for v in zip(*initial, strict=True)))
         rates = self._tensor(np.array([[m.learning_rate] for m in members]))
         self.adam = Adam(self.stack.values, rates)
-        self.validation = [
-            (self._member_block(s, m.val), self._labels(s, m.val)) for s, m in enumerate(members)
-        ]
+        self.validation = [self._validation(s) for s in range(len(members))]
         self.history: list[Tensor] = []
         self.best = torch.full((len(members),), -1, device=like.device)
         self.kept = Stack(layout, self.stack.values.clone(), self.stack.running.clone())
@@ -331,8 +323,20 @@ class _Chunk:
     def _tensor(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.like.device, self.like.dtype)
 
-    def _labels(self, s: int, nodes: np.ndarray) -> Tensor:
-        return torch.from_numpy(self.labels[s][nodes].astype(np.int64)).to(self.like.device)
+    def _distinct(self, s: int, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The distinct inputs among a member's nodes, and how often each occurs in each class:
+        int64 (rows,) and (classes, rows)."""
+        rows, place = np.unique(self.source.twins(nodes), return_inverse=True)
+        classes = self.layout.network.classes
+        cells = np.bincount(
+            self.labels[s][nodes] * rows.size + place, minlength=classes * rows.size
+        )
+        return rows, cells.reshape(classes, rows.size)
+
+    def _validation(self, s: int) -> tuple[Block, Tensor]:
+        """A member's distinct validation inputs, and how often each occurs in each class."""
+        rows, nodes = self._distinct(s, self.members[s].val)
+        return self._member_block(s, rows), torch.from_numpy(nodes).to(self.like.device)
 
     def _member_block(self, s: int, rows: np.ndarray) -> Block:
         return self.source.block([s], [rows], training=False)
@@ -349,17 +353,24 @@ class _Chunk:
         return self._fit_private(training, checkpoint, label)
 
     def _fit_full(self, training: FullBatch, checkpoint: str, label: str) -> int:
-        trains = [m.train for m in self.members]
-        block = self.source.block(range(len(trains)), trains, training=True)
-        labels = torch.stack([self._labels(s, rows) for s, rows in enumerate(trains)])
-        rows = labels.shape[1]
-        targets = torch.nn.functional.one_hot(labels, self.layout.network.classes)
-        targets = targets.transpose(1, 2).to(self.like.dtype).contiguous()
+        found = [self._distinct(s, m.train) for s, m in enumerate(self.members)]
+        longest = max(rows.size for rows, _ in found)
+        rows = [np.pad(rows, (0, longest - rows.size), mode="edge") for rows, _ in found]
+        block = self.source.block(range(len(rows)), rows, training=True)
+        # How many nodes a row stands for, by class; padding stands for none.
+        nodes = np.stack([np.pad(n, ((0, 0), (0, longest - n.shape[1]))) for _, n in found])
+        nodes = self._tensor(nodes)
+        weights = nodes.sum(1, keepdim=True)
+        total = weights.sum(-1, keepdim=True)
+        weights = None if bool((weights == 1).all()) else weights
         gradients = self.stack.gradients()
         epochs = range(training.epochs)
         for _ in progress(epochs, label) if label else epochs:
-            logits, tape = forward_training(self.stack, block, self.scratch)
-            g = torch.softmax(logits, 1).sub_(targets).div_(rows)
+            logits, tape = forward_training(self.stack, block, self.scratch, weights)
+            # The gradient of the mean cross-entropy, over all nodes that a row stands for.
+            g = torch.softmax(logits, 1)
+            g = g if weights is None else g.mul_(weights)
+            g.sub_(nodes).div_(total)
             gradients.values.zero_()
             for delta in backward(self.stack, tape, g, gradients, self.scratch):
                 delta.add_to(gradients)
@@ -398,8 +409,8 @@ class _Chunk:
         """Evaluate on the validation nodes, and keep the parameters that are best so far."""
         correct = torch.stack(
             [
-                (self._predict(self.stack, s, block)[0] == labels).sum()
-                for s, (block, labels) in enumerate(self.validation)
+                nodes.gather(0, self._predict(self.stack, s, block)[0].unsqueeze(0)).sum()
+                for s, (block, nodes) in enumerate(self.validation)
             ]
         )
         self.history.append(correct)
@@ -424,14 +435,18 @@ class _Chunk:
         embedding = None
         if isinstance(network, Encoder):
             embedding = np.empty((count, size, network.hidden), np.float32)
-        for start in range(0, size, PREDICTION_ROWS):
-            rows = np.arange(start, min(size, start + PREDICTION_ROWS))
+        twins = self.source.twins(np.arange(size))
+        distinct = np.unique(twins)
+        for start in range(0, distinct.size, PREDICTION_ROWS):
+            rows = distinct[start : start + PREDICTION_ROWS]
             for s in range(count):
                 classes, normalised = self._predict(self.kept, s, self._member_block(s, rows))
                 predictions[s, rows] = classes.cpu().numpy()
                 if embedding is not None:
                     embedding[s, rows] = normalised[0].T.cpu().numpy()
         history = torch.stack(self.history, 1).cpu().numpy()
+        predictions = predictions[:, twins]
+        embedding = None if embedding is None else embedding[:, twins]
         return [
             self._result(s, predictions[s], embedding, history[s], checkpoint, rounds)
             for s in range(count)

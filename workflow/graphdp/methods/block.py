@@ -48,7 +48,7 @@ class Block:
             seeds=job.block_seeds(names.block),
             study_seed=snakemake.params.study_seed,
             split_rule=snakemake.params.split,
-            checkpoint=snakemake.params.get("checkpoint", "last"),
+            checkpoint=snakemake.params.checkpoint,
             device=snakemake.config["device"],
             memory_mb=snakemake.config["memory_mb"],
             calibrations=io.read_json(calibration) if calibration else [],

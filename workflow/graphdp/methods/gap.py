@@ -176,7 +176,10 @@ def aggregate(block: Block, settings: list[dict[str, Any]], encoders, masks, cac
                     block.level, setting, block.noise_multiplier(setting["plan"], seed)
                 ),
                 private=private,
-                stream=block.stream(seed, "aggregation", key(setting)),
+                # Split and checkpoint shape the encoder: studies that differ there share no noise.
+                stream=block.stream(
+                    seed, "aggregation", block.split_rule, block.checkpoint, key(setting)
+                ),
             )
             for seed, setting in runs
         ]
