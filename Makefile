@@ -58,7 +58,7 @@ format: install
 	$(BIN)/snakefmt Snakefile rules
 
 test: lint
-	$(BIN)/python -m pytest -m "not slow" -n 2
+	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
 
 test-slow: install
 	$(BIN)/python -m pytest -m slow

@@ -24,8 +24,6 @@ try:
     DATASETS = {
         name: REGISTRY.resolve(name, STUDY.definitions) for name in STUDY.datasets
     }
-    if workflow.is_main_process and not workflow.dryrun:
-        lock.hold(".snakemake/graphdp.lock")
 except GraphDPError as error:
     raise WorkflowError(f"{error}") from None
 
@@ -33,6 +31,14 @@ except GraphDPError as error:
 # their params, so that another device or mirror is no reason to run anything again.
 for name in ("mirror", "device", "memory_mb"):
     config[name] = getattr(STUDY, name)
+
+
+# Runs before the first job; not in dry runs, nor in the processes that cluster jobs start.
+onstart:
+    try:
+        lock.hold(".snakemake/graphdp.lock")
+    except GraphDPError as error:
+        raise WorkflowError(f"{error}") from None
 
 
 include: "rules/common.smk"
