@@ -1,5 +1,6 @@
 """The features that a stack is trained on, and the input blocks made from them."""
 
+import warnings
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -24,6 +25,13 @@ def _checked(x: Tensor) -> Tensor:
     return x
 
 
+def _read_only(array: np.ndarray) -> Tensor:
+    """`array` as a tensor that shares its memory, and that nobody writes to."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(array)
+
+
 class SharedSparse:
     """One CSR matrix (n, f) for all members; it is never made dense.
 
@@ -37,7 +45,7 @@ class SharedSparse:
             x.sum_duplicates()
         self.num_nodes = x.shape[0]
         self._x = x
-        _checked(torch.from_numpy(x.data))
+        _checked(_read_only(x.data))
         first: dict[tuple[bytes, bytes], int] = {}
         self._twins = np.array(
             [
@@ -45,6 +53,8 @@ class SharedSparse:
                 for node, (a, b) in enumerate(pairwise(x.indptr))
             ]
         )
+        # Entries of the longest row: a batch holds so many rows of the first weights per sample.
+        self.longest = max(int(np.diff(x.indptr).max(initial=0)), 1)
         self._stride = layout.size // layout.row
         self._like = like
         self._bags: tuple[Tensor, Tensor] | None = None
@@ -60,10 +70,9 @@ class SharedSparse:
     def prepare_batches(self, train: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Get ready for batches; returns, per member, the table row of each of its train nodes."""
         counts = np.diff(self._x.indptr)
-        most = max(int(counts.max(initial=0)), 1)
-        columns = np.zeros((self.num_nodes, most), np.int64)
-        values = np.zeros((self.num_nodes, most), self._x.dtype)
-        filled = np.arange(most) < counts[:, None]
+        columns = np.zeros((self.num_nodes, self.longest), np.int64)
+        values = np.zeros((self.num_nodes, self.longest), self._x.dtype)
+        filled = np.arange(self.longest) < counts[:, None]
         columns[filled], values[filled] = self._x.indices, self._x.data
         device = self._like.device
         self._bags = (
@@ -86,7 +95,7 @@ class SharedDense:
 
     def __init__(self, x: np.ndarray, like: Tensor):
         self.num_nodes = x.shape[0]
-        self._x = _checked(torch.from_numpy(np.ascontiguousarray(x)).to(like.device, like.dtype))
+        self._x = _checked(_read_only(np.ascontiguousarray(x)).to(like.device, like.dtype))
 
     def twins(self, nodes: np.ndarray) -> np.ndarray:
         return nodes

@@ -5,6 +5,7 @@ and (for clipping) the squared norms of its rows. Activations are (S, channels, 
 with few channels and many rows, every pass over them is contiguous.
 """
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -129,7 +130,8 @@ class SparseBlock:
 
 def _csr(matrix: sparse.csr_matrix, like: Tensor) -> Tensor:
     data = torch.from_numpy(matrix.data).to(like.dtype)
-    with torch.sparse.check_sparse_tensor_invariants():
+    with warnings.catch_warnings(), torch.sparse.check_sparse_tensor_invariants():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
         return torch.sparse_csr_tensor(
             torch.from_numpy(matrix.indptr.astype(np.int32)),
             torch.from_numpy(matrix.indices.astype(np.int32)),

@@ -247,11 +247,14 @@ class Stack:
         """The parameters as rows of the first layer's width: (S·P/width, width)."""
         return self.values.view(-1, self.layout.row)
 
-    def member(self, s: int) -> "Stack":
-        """The stack of member `s` alone (shares memory)."""
-        one = slice(s, s + 1)
-        running = None if self.running is None else self.running[one]
-        return Stack(self.layout, self.values[one], running)
+    @cached_property
+    def members(self) -> tuple["Stack", ...]:
+        """Each member as a stack of one (sharing memory)."""
+        if len(self) == 1:
+            return (self,)
+        values = self.values.split(1)
+        running = [None] * len(self) if self.running is None else self.running.split(1)
+        return tuple(Stack(self.layout, *one) for one in zip(values, running, strict=True))
 
     def gradients(self) -> "Stack":
         """A stack of zeros in the shape of the parameters."""

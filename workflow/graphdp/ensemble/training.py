@@ -107,6 +107,9 @@ def train(
 ) -> list[Fitted]:
     """Train every member and return the results in the order of `members`.
 
+    A member's result does not depend on the others: bitwise among blocks of equal size on a CPU,
+    else up to the rounding of sums, which libraries order by the shape of a stack.
+
     features: float32 (n, f), dense or `scipy.sparse`, shared by all members; for a `HopClassifier`
     a sequence with, per member, an array (n, hops + 1, d) or a list of hops + 1 arrays (n, d).
     labels: int64 (n,), or (len(members), n) where they differ. checkpoint: "best_validation" keeps
@@ -124,7 +127,7 @@ def train(
     layout = Layout(network)
     shared = None if isinstance(network, HopClassifier) else _shared(features, layout, like)
     results: list[Fitted | None] = [None] * len(members)
-    for chunk in _chunks(layout, members, training, like, memory_mb):
+    for chunk in _chunks(layout, shared, members, training, like, memory_mb):
         source = shared or PerMember([features[s] for s in chunk], like)
         name = label and f"{label} {min(chunk) + 1}-{max(chunk) + 1} of {len(members)}"
         job = _Chunk(layout, source, labels[chunk], [members[s] for s in chunk], like)
@@ -208,7 +211,12 @@ def _shared(features: Any, layout: Layout, like: Tensor) -> Features:
 
 
 def _chunks(
-    layout: Layout, members: Sequence[Member], training: Any, like: Tensor, memory_mb: int
+    layout: Layout,
+    shared: Features | None,
+    members: Sequence[Member],
+    training: FullBatch | PoissonDP,
+    like: Tensor,
+    memory_mb: int,
 ) -> Iterable[list[int]]:
     """Members that are trained together, by position: as many as fit into the memory.
 
@@ -216,24 +224,31 @@ def _chunks(
     a call, and what the next call reads is still in the cache.
     """
     largest = max(member.train.size for member in members)
-    size = max(1, (memory_mb << 20) // _member_bytes(layout, largest, training, like))
+    size = max(1, (memory_mb << 20) // _member_bytes(layout, shared, largest, training, like))
     if isinstance(training, FullBatch) and like.device.type == "cpu":
         size = 1
     for start in range(0, len(members), size):
         yield list(range(start, min(len(members), start + size)))
 
 
-def _member_bytes(layout: Layout, num_train: int, training: Any, like: Tensor) -> int:
-    """An upper estimate of the memory that one member of a stack needs."""
+def _member_bytes(
+    layout: Layout,
+    shared: Features | None,
+    num_train: int,
+    training: FullBatch | PoissonDP,
+    like: Tensor,
+) -> int:
+    """An estimate, rather too large, of the memory that one member of a stack needs."""
     copies = 6  # parameters, gradients, two moments, work space, checkpoint
-    rows = num_train
-    own = 0
+    rows, row, own = num_train, 4 * layout.width, 0
     if isinstance(training, PoissonDP):
         copies += 2 * GaussianNoise.STEPS
         rows = _width(training)
-        if isinstance(layout.network, HopClassifier):
+        if shared is None:
             own = num_train * layout.layers[0].inputs * layout.layers[0].groups
-    return like.element_size() * (copies * layout.size + 4 * rows * layout.width + own)
+        elif isinstance(shared, SharedSparse):
+            row += 2 * shared.longest * layout.row
+    return like.element_size() * (copies * layout.size + rows * row + own)
 
 
 def _width(training: PoissonDP) -> int:
@@ -343,7 +358,7 @@ class _Chunk:
 
     def _predict(self, stack: Stack, s: int, block: Block) -> tuple[Tensor, Tensor | None]:
         """Member s: predicted classes (rows,), and the normalised activations (1, ., rows)."""
-        logits, normalised = forward(stack.member(s), block, self.scratch)
+        logits, normalised = forward(stack.members[s], block, self.scratch)
         return logits[0].max(0).indices, normalised  # twice as fast as argmax
 
     def fit(self, training: FullBatch | PoissonDP, checkpoint: str, label: str) -> int:
@@ -463,7 +478,7 @@ class _Chunk:
             best_epoch=best + 1,
             predictions=predictions,
             embedding=None if embedding is None else embedding[s],
-            parameters=self.kept.member(s).arrays(),
+            parameters=self.kept.members[s].arrays(),
             history=correct / member.val.size,
             rounds=rounds,
         )
