@@ -6,6 +6,7 @@ import math
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from graphdp.errors import GraphDPError
 from graphdp.privacy.calibration import Calibration, calibrate, default_delta
@@ -18,6 +19,8 @@ examples:
   graphdp calibrate gap --level node --epsilon 8 --delta 1e-5 --train-nodes 19800 \\
       --batch-size 256 --epochs 10 --max-degree 100 --hops 2 --json
   graphdp calibrate mlp --level node --epsilon 8 --train-nodes 19800 --batch-size 256 --epochs 10
+  graphdp statement statement.json
+  graphdp compare edge.json node.json
 """
 
 
@@ -62,7 +65,28 @@ def build_parser() -> argparse.ArgumentParser:
     node.add_argument("--max-grad-norm", type=float, default=1.0, help="clip norm (default 1)")
     node.add_argument("--no-encoder", action="store_true", help="gap: no encoder phase")
     command.add_argument("--json", action="store_true", help="print one JSON object")
+    _file_command(commands, "statement", "a privacy statement as one page of Markdown", ("file",))
+    command = _file_command(
+        commands, "compare", "where two privacy statements differ", ("first", "second")
+    )
+    command.add_argument("--json", action="store_true", help="print a JSON list of differences")
     return parser
+
+
+def _file_command(
+    commands: Any, name: str, what: str, files: tuple[str, ...]
+) -> argparse.ArgumentParser:
+    """A command that reads statements."""
+    command = commands.add_parser(
+        name,
+        help=what,
+        description=f"Prints {what}. A file holds one statement (JSON) or a list of them.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    for file in files:
+        command.add_argument(file, metavar=file.upper(), help="a statement's JSON file")
+    return command
 
 
 def _plan(arguments: argparse.Namespace) -> Plan:
@@ -118,17 +142,56 @@ def render(calibration: Calibration) -> str:
     return "\n".join(lines)
 
 
+def _calibrate(arguments: argparse.Namespace) -> str:
+    result = calibrate(_plan(arguments), arguments.epsilon, _delta(arguments), with_pld=True)
+    if arguments.json:
+        return json.dumps(result.to_dict(), indent=2, ensure_ascii=False)
+    return render(result)
+
+
+def _statement(arguments: argparse.Namespace) -> str:
+    # Imported here: calibrate needs neither the statement's types nor pydantic.
+    from graphdp.privacy.statement import read_statements, render_markdown
+
+    return "\n---\n\n".join(map(render_markdown, read_statements(arguments.file))).rstrip("\n")
+
+
+def _compare(arguments: argparse.Namespace) -> str:
+    from graphdp.privacy.statement import differences, read_statements
+
+    first, second = (
+        [statement.to_json() for statement in read_statements(path)]
+        for path in (arguments.first, arguments.second)
+    )
+    if len(first) == len(second) == 1:  # the usual file: its paths need no position
+        first, second = first[0], second[0]
+    found = differences(first, second)
+    if arguments.json:
+        rows = [{"field": where, "first": a, "second": b} for where, a, b in found]
+        return json.dumps(rows, indent=2, ensure_ascii=False)
+    if not found:
+        return "the statements are equal"
+    return "\n".join(
+        f"{where}\n  {arguments.first}: {_shown(a)}\n  {arguments.second}: {_shown(b)}"
+        for where, a, b in found
+    )
+
+
+def _shown(value: Any) -> str:
+    return "–" if value is None else json.dumps(value, ensure_ascii=False)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; 0 on success, 2 with one line on standard error for bad input."""
     parsed = build_parser().parse_args(arguments)
+    command = {"calibrate": _calibrate, "statement": _statement, "compare": _compare}
     try:
-        result = calibrate(_plan(parsed), parsed.epsilon, _delta(parsed), with_pld=True)
+        text = command[parsed.command](parsed)
     except GraphDPError as error:
         print(f"graphdp: {error}", file=sys.stderr)
         return 2
-    text = json.dumps(result.to_dict(), indent=2, ensure_ascii=False) if parsed.json else None
     try:
-        print(text or render(result), flush=True)
+        print(text, flush=True)
     except BrokenPipeError:  # `graphdp ... | head` is not an error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0

@@ -1,0 +1,319 @@
+"""Privacy statements: what they say, that they never overstate, and the commands that read them."""
+
+import json
+import math
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from graphdp import cli, methods
+from graphdp.errors import GraphDPError
+from graphdp.methods.settings import distinct
+from graphdp.privacy import statement as statements
+from graphdp.privacy.cells import calibrate_cell
+from graphdp.privacy.statement import (
+    AccountingEntry,
+    Statement,
+    cell_statements,
+    differences,
+    render_markdown,
+)
+
+ROOT = Path(__file__).parent.parent
+TRAIN, EDGES = 19800, 1_685_168
+
+
+def make(method, level, epsilon, grid=({},), **changes):
+    """The statements of a cell as the workflow makes them: calibration through JSON and back."""
+    module = methods.load(method)
+    full = [module.LEVELS[level](**point).model_dump(exclude_none=True) for point in grid]
+    tried = [module.plan_settings(level, setting) for setting in full]
+    entries = calibrate_cell(
+        "facebook", level, epsilon, module.plan, distinct(tried), [TRAIN], EDGES, "auto"
+    )
+    arguments = {
+        "entries": json.loads(json.dumps(entries)),
+        "graph_name": "facebook",
+        "fingerprint": "ab" * 32,
+        "num_nodes": 26406,
+        "num_edges": EDGES,
+        "method": method,
+        "checkpoint": "best_validation",
+        "settings_tried": tried,
+        "undirected": True,
+        "repeats": 10,
+    }
+    return cell_statements(**arguments | changes)
+
+
+@pytest.fixture(scope="module")
+def node():
+    return make("gap", "node", "8", [{"hops": k} for k in (1, 2)])[1]
+
+
+@pytest.fixture(scope="module")
+def edge():
+    return make("gap", "edge", "4", [{"hops": 2}])[0]
+
+
+ALL = [
+    ("gap", "none", "inf"),
+    ("gap", "edge", "1"),
+    ("gap", "node", "2"),
+    ("mlp", "none", "inf"),
+    ("mlp", "node", "1"),
+]
+
+
+@pytest.mark.parametrize(("method", "level", "epsilon"), ALL)
+def test_statements_survive_json_and_match_the_schema(method, level, epsilon):
+    jsonschema = pytest.importorskip("jsonschema")
+    (made,) = make(method, level, epsilon)
+    written = json.loads(json.dumps(made.to_json(), allow_nan=False))
+    assert Statement.from_json(written) == made
+    jsonschema.validate(written, statements.schema())
+
+
+def test_schema_is_generated_from_the_types():
+    """Fails when a type changes and `python -m graphdp.privacy.statement` was not run."""
+    assert json.loads((ROOT / statements.SCHEMA).read_text()) == statements.schema()
+
+
+def test_refuted_claims_print_none_and_keep_the_claim(node):
+    refuted = [e for e in node.accounting if e.status == "refuted"]
+    assert {e.epsilon for e in refuted} == {"none"}
+    published = node.accounting[0]
+    assert (published.basis, published.claimed_epsilon) == (
+        "as_published",
+        pytest.approx(8, rel=1e-5),
+    )
+    assert published.delta == 1e-5
+    row = next(
+        line for line in render_markdown(node).splitlines() if line.startswith("| as_published")
+    )
+    assert row.startswith("| as_published | node_add_remove | none | 8 | 1e-05 | refuted |")
+
+
+@pytest.mark.parametrize(("method", "level", "epsilon"), ALL)
+def test_no_epsilon_is_bare_and_none_below_the_claim_without_reason(method, level, epsilon):
+    (made,) = make(method, level, epsilon)
+    for claim in [*made.accounting, *made.selection.entries]:
+        if isinstance(claim.epsilon, float) and claim.epsilon > 0:
+            assert claim.delta is not None and claim.delta * TRAIN < 1
+            assert claim.adjacency and claim.status and claim.basis
+        assert claim.epsilon in ("none", claim.claimed_epsilon)
+    for claim in made.selection.entries:  # a choice never costs less than the model chosen
+        single = next(
+            e for e in made.accounting if (e.basis, e.adjacency) == (claim.basis, claim.adjacency)
+        )
+        assert claim.epsilon >= single.epsilon
+
+
+def test_noise_that_is_stated_is_noise_times_sensitivity(node):
+    multiplier = node.target.noise_multiplier
+    encoder, aggregation, classifier = node.mechanisms
+    assert multiplier == pytest.approx(1.00363, abs=1e-4)
+    assert aggregation.noise_std == pytest.approx(multiplier * math.sqrt(100))
+    assert aggregation.formula == "sqrt(max_degree)" and "Theorem 2" in aggregation.source
+    assert encoder.count == classifier.count == 10 * TRAIN // 256
+    assert encoder.sampling_rate == 256 / TRAIN
+
+
+def test_edge_level_says_what_an_undirected_edge_costs(edge):
+    directed, undirected = edge.accounting
+    assert directed.epsilon == pytest.approx(4, rel=1e-5)
+    assert undirected.epsilon == pytest.approx(5.89, abs=0.01)
+    assert undirected.adjacency == "edge_undirected" and undirected.status == "proven"
+    assert all(release.covered for release in edge.releases)
+
+
+def test_search_is_charged_per_setting():
+    one = make("gap", "edge", "1", [{"hops": 2}])[0]
+    many = make(
+        "gap", "edge", "1", [{"hops": 2, "learning_rate": rate} for rate in (0.1, 0.01, 0.001)]
+    )
+    (many,) = many  # three settings, one plan
+    assert many.selection.settings_tried == 3
+    for before, after in zip(one.selection.entries, many.selection.entries, strict=True):
+        assert before.how == after.how and after.epsilon > before.epsilon
+    composition, search = many.selection.entries[:2]
+    assert composition.how == "composition" and search.how == "random_search"
+    assert "Theorem 2" in search.source
+    assert any("fixed grid" in text for text in search.assumptions)
+    # Three equal Gaussian models have √3 times the μ of one.
+    from graphdp.privacy.accounting import gaussian_epsilon
+
+    mu = math.sqrt(3 * 2) / many.target.noise_multiplier
+    assert composition.epsilon == pytest.approx(gaussian_epsilon(mu, 1e-7), rel=1e-9)
+
+
+def test_a_method_without_edges_protects_them_entirely():
+    (made,) = make("mlp", "none", "inf")
+    assert [(e.adjacency, e.epsilon) for e in made.accounting] == [
+        ("", "inf"),
+        ("edge_directed", 0.0),
+    ]
+    assert not any(release.covered for release in made.releases)
+
+
+def test_what_is_not_counted_is_named(node):
+    text = " ".join(node.uncounted)
+    for part in ("validation labels", "2 hyperparameter settings", "10 seeds", "training nodes"):
+        assert part in text
+    last = make("mlp", "node", "1", checkpoint="last")[0]
+    assert not any("best epoch" in line for line in last.uncounted)
+
+
+def test_page_holds_everything_a_reviewer_asks_for(node):
+    page = render_markdown(node)
+    for heading in (
+        "Accounting",
+        "With the search charged for",
+        "Mechanisms",
+        "What is protected",
+        "Not counted",
+        "Assumptions",
+    ):
+        assert f"\n## {heading}\n" in page
+    for part in (node.data.fingerprint[:16], "participant", "not cryptographic"):
+        assert part in page
+    # Every assumption of every claim has a number, and every number that is used is explained.
+    explained = set(re.findall(r"^(\d+)\. ", page, flags=re.M))
+    tables = [line for line in page.splitlines() if line.startswith("| ")]
+    used = set(re.findall(r"\b\d+\b", " ".join(line.split("|")[-2] for line in tables[2:7])))
+    assert used and used <= explained
+    assert len(page.splitlines()) < 90
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"epsilon": 8.0, "status": "refuted"}, "epsilon none"),
+        ({"epsilon": 8.0, "delta": None}, "needs its delta"),
+        ({"status": "conditional", "assumptions": []}, "needs its assumptions"),
+        ({"delta": 1.0}, "less than 1"),
+    ],
+)
+def test_a_claim_that_overstates_cannot_be_made(edge, changes, message):
+    value = edge.to_json()
+    value["accounting"][0] |= changes
+    with pytest.raises(GraphDPError, match=message):
+        Statement.from_json(value)
+    assert AccountingEntry.model_validate(edge.to_json()["accounting"][0]) == edge.accounting[0]
+
+
+def test_delta_must_be_below_one_over_the_units():
+    with pytest.raises(GraphDPError, match="not below 1/10000000"):
+        make("gap", "edge", "1", [{"hops": 1}], num_edges=10_000_000)
+
+
+def test_a_plan_that_the_method_no_longer_states_is_refused():
+    entries = make_entries()
+    entries[0]["plan"]["mechanisms"][0]["sensitivity"]["value"] = 0.5
+    with pytest.raises(GraphDPError, match="run calibrate again"):
+        make("gap", "edge", "1", [{"hops": 2}], entries=entries)
+
+
+def make_entries():
+    module = methods.load("gap")
+    entries = calibrate_cell(
+        "facebook", "edge", "1", module.plan, [{"hops": 2}], [TRAIN], EDGES, "auto"
+    )
+    return json.loads(json.dumps(entries))
+
+
+# --- the commands ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def files(tmp_path, node, edge):
+    paths = []
+    for name, value in (
+        ("node", node.to_json()),
+        ("edge", edge.to_json()),
+        ("both", [node.to_json(), edge.to_json()]),
+    ):
+        paths.append(tmp_path / f"{name}.json")
+        paths[-1].write_text(json.dumps(value))
+    return paths
+
+
+def test_statement_command_renders(files, node, edge, capsys):
+    assert cli.main(["statement", str(files[0])]) == 0
+    assert capsys.readouterr().out == render_markdown(node)
+    assert cli.main(["statement", str(files[2])]) == 0
+    assert capsys.readouterr().out == f"{render_markdown(node)}\n---\n\n{render_markdown(edge)}"
+
+
+def test_compare_command_lists_what_differs_and_only_that(files, tmp_path, node, capsys):
+    changed = node.to_json()
+    changed["data"]["nodes"] = 7
+    changed["uncounted"].append("another thing")
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(changed))
+    assert cli.main(["compare", str(files[0]), str(other), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [
+        {"field": "data.nodes", "first": 26406, "second": 7},
+        {"field": f"uncounted.{len(node.uncounted)}", "first": None, "second": "another thing"},
+    ]
+    assert cli.main(["compare", str(files[0]), str(other)]) == 0
+    assert capsys.readouterr().out.splitlines()[:3] == [
+        "data.nodes",
+        f"  {files[0]}: 26406",
+        f"  {other}: 7",
+    ]
+    assert cli.main(["compare", str(files[0]), str(files[0])]) == 0
+    assert capsys.readouterr().out == "the statements are equal\n"
+
+
+def test_differences_reach_into_lists_and_missing_keys():
+    assert differences({"a": [1, {"b": 2}]}, {"a": [1, {"b": 3}], "c": 4}) == [
+        ("a.1.b", 2, 3),
+        ("c", None, 4),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "No such file"),
+        ("{", "not JSON"),
+        ("{}", "not a privacy statement: schema_version"),
+        ('{"schema_version": 2}', "not a privacy statement: schema_version"),
+    ],
+)
+def test_errors_are_one_line(tmp_path, capsys, content, message):
+    path = tmp_path / "x.json"
+    if content is not None:
+        path.write_text(content)
+    for command in (["statement", str(path)], ["compare", str(path), str(path)]):
+        assert cli.main(command) == 2
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.startswith("graphdp: ") and error.count("\n") == 1
+
+
+def test_it_answers_in_five_seconds_of_cpu_without_torch(files):
+    code = (
+        "import sys, time; from graphdp import cli; "
+        f"cli.main(['statement', {str(files[0])!r}]); "
+        "import graphdp.privacy.bases, graphdp.privacy.selection; "
+        "print(time.process_time(), 'torch' in sys.modules)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    seconds, torch = result.stdout.split()[-2:]
+    assert float(seconds) < 5
+    assert torch == "False"
+
+
+@pytest.mark.parametrize("command", ["statement", "compare"])
+def test_help_has_examples(command, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main([command, "--help"])
+    assert stop.value.code == 0
+    assert f"graphdp {command} " in capsys.readouterr().out.split("examples:")[1]

@@ -1,0 +1,334 @@
+"""One noise, several analyses: what a model's noise is worth under each basis.
+
+The noise of a model is set once, for one plan (the reference, normally as published). A basis is
+another plan of the same releases: other sensitivities, other numbers of steps, another adjacency.
+At the same absolute noise the multiplier of a mechanism is inversely proportional to its
+sensitivity, so under a basis it is
+
+    noise multiplier (basis) = noise multiplier (reference) x Δ (reference) / Δ (basis).
+
+For Gaussian releases this is exact: they compose to one Gaussian with μ² = Σ Δ² / std².
+
+The number of rounds that the official code runs is read from its source (sisaman/GAP,
+core/data/loader/poisson.py and core/trainer/trainer.py); it was not executed here.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from graphdp.errors import GraphDPError
+from graphdp.privacy import accounting, sensitivity
+from graphdp.privacy.plan import (
+    Composition,
+    GaussianReleases,
+    Mechanism,
+    Plan,
+    PoissonDPSGD,
+    Sensitivity,
+    UnnoisedRelease,
+)
+from graphdp.privacy.plans import gap_plan, mlp_plan
+
+#: Releases of one noise multiplier each.
+Parts = tuple[tuple[Composition, float], ...]
+
+_OTHER_LISTS_STAY = (
+    "The bounded out-lists of all other nodes do not depend on the protected node; in a "
+    "symmetrised graph they do, since each of its edges stands in two lists."
+)
+_SAMPLED_ALONE = (
+    "Every out-list is sampled without looking at any other list; so a list does not depend on "
+    "whether the protected node takes part."
+)
+_ROW_IS_WITHHELD = (
+    "The protected node's own row of each aggregate is not published and its prediction is not "
+    "asked for; in training the row enters only its own clipped gradient."
+)
+_OFFICIAL_STEPS = (
+    "The official code runs ceil(N / B) Poisson rounds in each epoch and accounts "
+    "floor(epochs · N / B) in all."
+)
+
+
+def bases(
+    method: str, level: str, settings: dict[str, Any], num_train: int | None = None
+) -> tuple[Plan, ...]:
+    """Every analysis of what a model releases, as published first.
+
+    method, level: as in the calibration, e.g. "gap", "node". settings: the plan's settings (a
+    calibration entry's `settings`). num_train: number of training nodes; only node level reads it.
+
+    as_implemented stands only where the official code's arithmetic differs from the paper's.
+    corrected are the analyses that hold under their `assumptions`, and for GAP at node level also
+    node_add_remove, for which no finite sensitivity survives: its ε is ∞.
+
+    Raises GraphDPError for an unknown method or level and for missing or wrong settings.
+    """
+    if method not in _BASES:
+        raise GraphDPError(f"no bases for method {method!r}; known: {', '.join(_BASES)}")
+    return _BASES[method](level, settings, num_train)
+
+
+def _gap(level: str, settings: dict[str, Any], num_train: int | None) -> tuple[Plan, ...]:
+    published = gap_plan(level, num_train=num_train, **settings)
+    if level == "none":
+        return (published,)
+    if level == "edge":
+        both_entries = replace(
+            published,
+            adjacency="edge_undirected",
+            basis="corrected",
+            assumptions=(
+                "Both directed entries of one undirected edge differ.",
+                *published.assumptions[1:],
+            ),
+            mechanisms=_moved(published, sensitivity.edge_undirected()),
+        )
+        return published, both_entries
+    max_degree = settings["max_degree"]
+    kept = published.assumptions[2:]  # what is public, and what is not counted
+    participant = replace(
+        published,
+        adjacency="participant",
+        basis="corrected",
+        status="conditional",
+        assumptions=(_SAMPLED_ALONE, _ROW_IS_WITHHELD, *kept),
+        mechanisms=_moved(published, sensitivity.participant(max_degree)),
+    )
+    replaced = replace(
+        published,
+        adjacency="node_replace",
+        basis="corrected",
+        status="conditional",
+        assumptions=(_OTHER_LISTS_STAY, _ROW_IS_WITHHELD, *kept),
+        mechanisms=_moved(published, sensitivity.node_replace(max_degree), clip=2),
+    )
+    unbounded = replace(
+        published,
+        basis="corrected",
+        assumptions=(
+            "No finite sensitivity is known for lists bounded by random sampling: removing one of "
+            "D + 1 common neighbours moves the sum by m · sqrt(D) / (D + 1), without bound in m.",
+        ),
+        mechanisms=(
+            UnnoisedRelease(query="sums over randomly bounded lists", phase="aggregation"),
+        ),
+    )
+    steps = _as_implemented(published, settings, num_train)
+    return (published, *steps, participant, replaced, unbounded)
+
+
+def _mlp(level: str, settings: dict[str, Any], num_train: int | None) -> tuple[Plan, ...]:
+    published = mlp_plan(level, num_train=num_train, **settings)
+    if level == "none":
+        # Without noise, but also without a look at the edges: ε = 0 for them.
+        return published, mlp_plan("edge")
+    if level == "edge":
+        return (published,)
+    replaced = replace(
+        published,
+        adjacency="node_replace",
+        basis="corrected",
+        mechanisms=_moved(published, None, clip=2),
+    )
+    return (published, *_as_implemented(published, settings, num_train), replaced)
+
+
+_BASES: dict[str, Callable[[str, dict[str, Any], int | None], tuple[Plan, ...]]] = {
+    "gap": _gap,
+    "mlp": _mlp,
+}
+
+
+def _moved(plan: Plan, aggregation: Sensitivity | None, clip: int = 1) -> tuple[Mechanism, ...]:
+    """The plan's mechanisms with another sensitivity of the aggregations and `clip` times C."""
+
+    def moved(mechanism: Mechanism) -> Mechanism:
+        if isinstance(mechanism, GaussianReleases) and aggregation is not None:
+            return replace(mechanism, sensitivity=aggregation)
+        if isinstance(mechanism, PoissonDPSGD) and clip != 1:
+            bound = Sensitivity(
+                clip * mechanism.max_grad_norm.value,
+                f"{clip}*C",
+                "triangle inequality: one clipped gradient leaves the sum, another enters it",
+            )
+            return replace(mechanism, max_grad_norm=bound)
+        return mechanism
+
+    return tuple(map(moved, plan.mechanisms))
+
+
+def _as_implemented(published: Plan, settings: dict[str, Any], num_train: int) -> tuple[Plan, ...]:
+    """The plan with the official code's number of DP-Adam steps; nothing where that is the same."""
+    # The loader of sisaman/GAP (core/data/loader/poisson.py) yields a batch for every start in
+    # range(0, N, B); only its length, which drives the progress bar, is rounded down.
+    steps = settings["epochs"] * math.ceil(num_train / settings["batch_size"])
+    mechanisms = tuple(
+        replace(m, steps=steps) if isinstance(m, PoissonDPSGD) else m for m in published.mechanisms
+    )
+    if mechanisms == published.mechanisms:
+        return ()
+    return (
+        replace(
+            published,
+            basis="as_implemented",
+            assumptions=(_OFFICIAL_STEPS, *published.assumptions),
+            mechanisms=mechanisms,
+        ),
+    )
+
+
+def _bound(mechanism: Mechanism) -> float | None:
+    """What a mechanism's noise is measured in: its sensitivity, or None without noise."""
+    match mechanism:
+        case GaussianReleases():
+            return mechanism.sensitivity.value
+        case PoissonDPSGD():
+            return mechanism.max_grad_norm.value
+        case UnnoisedRelease():
+            return None
+
+
+def parts(basis: Plan, reference: Plan, noise_multiplier: float) -> Parts:
+    """The releases of `basis`, each with its own multiplier, at the noise set for `reference`.
+
+    noise_multiplier: that of `reference`, ≥ 0. Mechanisms are matched by phase. Mechanisms that
+    release nothing are left out, so a plan that releases nothing gives ().
+
+    Raises GraphDPError when a phase of `basis` has no noise in `reference`.
+    """
+    if not noise_multiplier >= 0:  # also refuses NaN
+        raise GraphDPError(f"noise multiplier is {noise_multiplier!r}; give a number of at least 0")
+    noised = {mechanism.phase: _bound(mechanism) for mechanism in reference.mechanisms}
+    groups: dict[float, list[Mechanism]] = {}
+    for mechanism in basis.mechanisms:
+        if mechanism.releases_nothing:
+            continue
+        bound, ratio = _bound(mechanism), 1.0
+        if bound is not None:
+            if noised.get(mechanism.phase) is None:
+                raise GraphDPError(
+                    f"{basis.method}, {basis.basis}: phase {mechanism.phase!r} has no noise in "
+                    f"the reference plan; analyse the same releases"
+                )
+            ratio = noised[mechanism.phase] / bound
+        groups.setdefault(noise_multiplier * ratio, []).append(mechanism)
+    return tuple(
+        (replace(basis, mechanisms=tuple(mechanisms)).composition, noise)
+        for noise, mechanisms in groups.items()
+    )
+
+
+def epsilon_at(basis: Plan, reference: Plan, noise_multiplier: float, delta: float) -> float:
+    """ε at `delta` under `basis` of a model whose noise was set for `reference`.
+
+    Exactly 0 for a basis that releases nothing, ∞ without noise. Raises GraphDPError as `parts`
+    and `accounting.check_delta` do.
+    """
+    return adjacent_epsilon(
+        basis.adjacency, composed_epsilon, parts(basis, reference, noise_multiplier), delta
+    )
+
+
+def adjacent_epsilon(
+    adjacency: str, epsilon: Callable[[Any, float], float], releases: Any, delta: float
+) -> float:
+    """`epsilon(releases, delta)`, read as `adjacency` needs it.
+
+    releases: `Parts` or a list of them, whatever `epsilon` takes.
+
+    Under node_replace the subsampled rounds do not have the worst case that the accountants know.
+    So a replacement is taken as two moves, the node leaves and another one enters, each with half
+    of the sensitivity. If both are (ε', δ')-DP, then with P, M and Q the chances of an event
+    before, between and after: P ≤ e^ε' M + δ' ≤ e^2ε' Q + (1 + e^ε') δ', so the replacement is
+    (2 ε', (1 + e^ε') δ')-DP. The largest δ' that fits `delta` is searched for.
+    """
+    delta = accounting.check_delta(delta)
+    if adjacency != "node_replace" or not _subsamples(releases):
+        return epsilon(releases, delta)
+    one_move = _with_noise_doubled(releases)
+
+    def excess(log_share: float) -> float:
+        """How far, in logarithms, the δ of both moves is above the one that is allowed."""
+        moved = epsilon(one_move, delta * math.exp(log_share))
+        return log_share + float(np.logaddexp(0.0, moved))
+
+    # δ' lies below δ / 2, and a smaller one is always allowed once it is small enough.
+    low, high = -2.0, -math.log(2)
+    while excess(low) > 0:
+        low, high = 2 * low, low
+        if delta * math.exp(low) < 1e-280:
+            return math.inf
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (low, middle) if excess(middle) > 0 else (middle, high)
+    return 2 * epsilon(one_move, delta * math.exp(low))
+
+
+def _is_part(releases: Any) -> bool:
+    return len(releases) == 2 and isinstance(releases[0], Composition)
+
+
+def _subsamples(releases: Any) -> bool:
+    if _is_part(releases):
+        return bool(releases[0].sampled)
+    return any(map(_subsamples, releases))
+
+
+def _with_noise_doubled(releases: Any) -> Any:
+    if _is_part(releases):
+        return releases[0], 2 * releases[1]
+    return tuple(map(_with_noise_doubled, releases))
+
+
+def composed_epsilon(releases: Parts, delta: float) -> float:
+    """ε at `delta` of several releases with a noise multiplier each, one record differing.
+
+    Gaussian releases alone: the closed form. Otherwise autodp's Rényi DP, whose curves add up.
+    """
+    delta = accounting.check_delta(delta)
+    releases = noised(releases)
+    if releases is None:
+        return math.inf
+    if not releases:
+        return 0.0
+    if not any(composition.sampled for composition, _ in releases):
+        squares = sum(composition.gaussian / noise**2 for composition, noise in releases)
+        return accounting.gaussian_epsilon(math.sqrt(squares), delta)
+    curves = renyi_curves(releases)
+    return smallest_epsilon(lambda order: sum(curve(order) for curve in curves), delta)
+
+
+def noised(releases: Parts) -> Parts | None:
+    """The releases that count: () if nothing is released, None if something has no noise."""
+    releases = tuple(
+        (composition, noise)
+        for composition, noise in releases
+        if not composition.is_empty and (noise != math.inf or composition.unnoised)
+    )
+    if any(composition.unnoised or noise == 0 for composition, noise in releases):
+        return None
+    return releases
+
+
+def renyi_curves(releases: Parts) -> list[Callable[[float], float]]:
+    """RDP(order) of each release, by autodp; every noise must be above 0 and finite."""
+    return [accounting._autodp_rdp(composition, noise) for composition, noise in releases]
+
+
+def smallest_epsilon(rdp: Callable[[float], float], delta: float) -> float:
+    """ε at `delta` of an RDP curve: the conversion of `accounting`, at its orders."""
+
+    def epsilon_of(order: float) -> float:
+        return rdp(order) + math.log1p(-1 / order) - math.log(delta * order) / (order - 1)
+
+    return max(0.0, accounting._smallest(epsilon_of, accounting.RDP_ORDERS)[0])
+
+
+def join(releases: Sequence[Parts]) -> Parts:
+    """The releases of several models together."""
+    return tuple(part for of_model in releases for part in of_model)

@@ -1,0 +1,70 @@
+"""What it costs to release the best of several models, chosen by looking at all of them."""
+
+import math
+from collections.abc import Sequence
+
+from graphdp.errors import GraphDPError
+from graphdp.privacy import accounting
+from graphdp.privacy.bases import (
+    Parts,
+    composed_epsilon,
+    join,
+    noised,
+    renyi_curves,
+    smallest_epsilon,
+)
+
+COMPOSITION_SOURCE = "the models of all settings are released together: their losses add up"
+SEARCH_SOURCE = (
+    "Papernot and Steinke, Hyperparameter Tuning with Rényi Differential Privacy, ICLR 2022, "
+    "Theorem 2 with η = 1 (geometric number of trials)"
+)
+
+
+def composition_epsilon(models: Sequence[Parts], delta: float) -> float:
+    """ε at `delta` of releasing every model tried (and so of any choice among them).
+
+    models: the releases of each model, from `bases.parts`. Holds for fixed and for adaptive grids.
+    """
+    return composed_epsilon(join(models), delta)
+
+
+def search_epsilon(models: Sequence[Parts], mean_trials: float, delta: float) -> float:
+    """ε at `delta` of the best of a random number K of trials, each of a randomly drawn setting.
+
+    K is geometric with mean `mean_trials` = 1/γ ≥ 1, and only the best trial's output is released.
+    If one trial has RDP R(λ) at every order λ > 1, then for every order λ̂ > 1 the outcome has RDP
+
+        R(λ) + (1 + η)(1 - 1/λ̂) R(λ̂) + (1 + η) ln(1/γ) / λ̂ + ln E[K] / (λ - 1),  η = 1,
+
+    (Papernot and Steinke 2022, Theorem 2; E[K] = 1/γ). A trial draws one of `models` at random, so
+    R is at most the largest of their curves. With mean_trials = 1 it is the cost of one trial.
+
+    Raises GraphDPError for mean_trials < 1, for no model, or for δ outside (0, 1).
+    """
+    delta = accounting.check_delta(delta)
+    if not (math.isfinite(mean_trials) and mean_trials >= 1):
+        raise GraphDPError(f"mean_trials is {mean_trials!r}; give a finite number of at least 1")
+    if not models:
+        raise GraphDPError("no model to select from; give the releases of at least one")
+    if mean_trials == 1 and len(models) == 1:
+        return composed_epsilon(models[0], delta)
+    trials = [noised(model) for model in models]
+    if None in trials:
+        return math.inf
+    if not any(trials):
+        return 0.0
+    curves = [renyi_curves(model) for model in dict.fromkeys(trials)]
+    trials_log = math.log(mean_trials)
+
+    def rdp(order: float) -> float:
+        return max(sum(curve(order) for curve in model) for model in curves)
+
+    # The order λ̂ of the second term is free: the cheapest is taken.
+    extra, _ = accounting._smallest(
+        lambda order: 2 * ((1 - 1 / order) * rdp(order) + trials_log / order),
+        accounting.RDP_ORDERS,
+    )
+    if mean_trials == 1:
+        extra = 0.0  # K = 1 always: a single trial
+    return smallest_epsilon(lambda order: rdp(order) + extra + trials_log / (order - 1), delta)

@@ -1,0 +1,745 @@
+"""The privacy statement of a trained model: what is protected, how, and what is not.
+
+A statement is made from a calibration entry (see `graphdp.privacy.cells`), so it reads the same
+plan that set the noise and that the training loop executed. The fields follow NIST SP 800-226 and
+section 5.3 of "How to DP-fy ML" (Ponomareva et al. 2023). `config/statement.schema.json` is
+generated from the types here by `python -m graphdp.privacy.statement`; a test fails when they
+differ.
+"""
+
+import math
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from graphdp import io
+from graphdp.errors import GraphDPError
+from graphdp.privacy import accounting, selection
+from graphdp.privacy.bases import Parts, adjacent_epsilon, bases, epsilon_at, parts
+from graphdp.privacy.plan import (
+    GaussianReleases,
+    Mechanism,
+    Plan,
+    PoissonDPSGD,
+    UnnoisedRelease,
+)
+
+SCHEMA = Path("config/statement.schema.json")
+
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0)]
+#: ε as a number, "inf" without noise, "none" where the claim is refuted.
+Epsilon = NonNegative | Literal["inf", "none"]
+Status = Literal["proven", "conditional", "refuted", ""]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Data(_Part):
+    """The graph that a model was trained on."""
+
+    name: str = Field(description="name of the dataset")
+    fingerprint: str = Field(description="SHA-256 of features, labels and edges")
+    nodes: Count
+    directed_edges: Count = Field(description="entries of the adjacency matrix")
+    train_nodes: Count
+    undirected: bool | None = Field(description="whether every edge stands in both directions")
+
+
+class DegreeBound(_Part):
+    """The bound on every node's out-degree."""
+
+    max_degree: Count
+    method: str
+    data_dependent: bool = Field(description="whether a list depends on the nodes that it names")
+
+
+class Guarantee(_Part):
+    """What two adjacent graphs differ in."""
+
+    level: Literal["none", "edge", "node"]
+    adjacency: str
+    unit: str
+    own_row_covered: bool | None
+    degree_bound: DegreeBound | None
+
+
+class Protection(_Part):
+    """What the guarantee speaks of, and what it does not."""
+
+    protected: list[str]
+    not_protected: list[str]
+
+
+class Release(_Part):
+    """An output of training, and whether the guarantee covers its publication."""
+
+    what: str
+    covered: bool
+    why: str
+
+
+class MechanismEntry(_Part):
+    """One mechanism with the noise that was drawn."""
+
+    kind: Literal["gaussian", "poisson_dpsgd", "unnoised"]
+    query: str
+    phase: str
+    norm: Literal["L2", ""]
+    sensitivity: NonNegative | None
+    formula: str
+    source: str
+    noise_multiplier: NonNegative | None = Field(description="noise std / sensitivity")
+    noise_std: NonNegative | None = Field(description="per coordinate, in units of the query")
+    count: Count = Field(description="releases, or DP-Adam steps")
+    sampling: Literal["none", "poisson"]
+    sampling_rate: NonNegative | None
+
+
+class Claim(_Part):
+    """An ε, never without its basis, δ, adjacency and status."""
+
+    basis: Literal["as_published", "as_implemented", "corrected"]
+    adjacency: str
+    status: Status
+    epsilon: Epsilon = Field(description="none: no finite ε is known to hold")
+    claimed_epsilon: NonNegative | Literal["inf"] = Field(description="what the formula says")
+    delta: Annotated[float, Field(gt=0, lt=1)] | None
+    assumptions: list[str]
+
+    @model_validator(mode="after")
+    def _is_never_bare(self) -> "Claim":
+        if self.status == "refuted" and self.epsilon != "none":
+            raise ValueError("a refuted claim has epsilon none")
+        if isinstance(self.epsilon, float) and self.epsilon > 0 and self.delta is None:
+            raise ValueError("a finite epsilon needs its delta")
+        if self.status == "conditional" and not self.assumptions:
+            raise ValueError("a conditional claim needs its assumptions")
+        return self
+
+
+class AccountingEntry(Claim):
+    """ε of the model's noise under one analysis."""
+
+    own_row_covered: bool | None
+    accountant: str
+    library: str
+    method: str
+    orders: str = Field(description="Rényi orders, where any are used")
+    conversion: str
+    direction: Literal["upper bound"]
+
+
+class SelectionEntry(Claim):
+    """ε of releasing the selected model, with the search charged for."""
+
+    how: Literal["composition", "random_search"]
+    source: str
+
+
+class Selection(_Part):
+    """How the model was chosen and what that costs."""
+
+    checkpoint: str
+    settings_tried: Count
+    repeats: Count = Field(description="seeds with which every setting is trained")
+    entries: list[SelectionEntry]
+
+
+class Target(_Part):
+    """What the noise was calibrated for."""
+
+    basis: Literal["as_published", "as_implemented", "corrected"]
+    adjacency: str
+    epsilon: NonNegative | Literal["inf"]
+    delta: float | None
+    noise_multiplier: NonNegative | None
+
+
+class Rng(_Part):
+    """The random numbers behind sampling and noise."""
+
+    generator: str
+    cryptographic: bool
+    note: str
+
+
+class Statement(_Part):
+    """The privacy statement of one trained model."""
+
+    schema_version: Literal[1]
+    method: str
+    settings: dict[str, Any] = Field(description="hyperparameters that the plan reads")
+    data: Data
+    guarantee: Guarantee
+    protection: Protection
+    releases: list[Release]
+    inference_privacy: str
+    mechanisms: list[MechanismEntry]
+    target: Target
+    accounting: Annotated[list[AccountingEntry], Field(min_length=1)]
+    selection: Selection
+    uncounted: list[str]
+    rng: Rng
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object; `Statement.from_json` gives back an equal statement."""
+        return self.model_dump(mode="json")
+
+    @classmethod
+    def from_json(cls, value: Any) -> "Statement":
+        """The statement that `to_json` wrote. Raises GraphDPError, naming the first bad field."""
+        try:
+            return cls.model_validate(value)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"])) or "the file"
+            raise GraphDPError(
+                f"not a privacy statement: {where}: {first['msg']}; write it anew with the workflow"
+            ) from None
+
+
+_UNITS = {
+    "": "nobody",
+    "edge_directed": "one directed edge (one entry of the adjacency matrix)",
+    "edge_undirected": "one undirected edge (both entries)",
+    "node_add_remove": "one node with its features, label and edges, there or not",
+    "node_replace": "one node whose features, label and out-edges are replaced",
+    "participant": "one node that takes part with its features, label and out-edges, or does not",
+}
+_RNG = Rng(
+    generator="Philox (aggregation noise, sampling of batches), seeded counter hash (degree bound) "
+    "and the seeded generator of torch (DP-Adam noise), all derived by SHA-256 from the study seed",
+    cryptographic=False,
+    note="Whoever knows the study seed can draw the noise again: the guarantees take it as secret. "
+    "Floating-point samplers leave gaps that an attacker may use (Mironov 2012); no defence.",
+)
+
+
+def statement(
+    entry: dict[str, Any],
+    data: Data,
+    *,
+    method: str,
+    checkpoint: str,
+    tried: Sequence[dict[str, Any]],
+    repeats: int = 1,
+) -> Statement:
+    """The statement of a model whose noise is that of a calibration entry.
+
+    entry: an entry of the cell's calibration file. data: the graph, with the entry's number of
+    training nodes. checkpoint: "best_validation" or "last". tried: the calibration entry of every
+    hyperparameter setting that the selection looked at, once per setting. repeats: seeds.
+
+    Raises GraphDPError when δ is not below 1 / number of protected units, when the entry's plan is
+    not the one that its method publishes, and when `entry` is not among those tried.
+    """
+    plan = Plan.from_dict(entry["plan"])
+    analyses = bases(method, plan.level, entry["settings"], entry["num_train"])
+    if plan not in analyses:
+        raise GraphDPError(
+            f"{method}: the calibration's plan is none that the method states today; "
+            f"run calibrate again"
+        )
+    if entry not in tried:
+        raise GraphDPError("the statement's own setting is not among those tried; add it")
+    delta = entry["delta"]
+    units = data.train_nodes if plan.level == "node" else data.directed_edges
+    if delta is not None and delta * units >= 1:
+        raise GraphDPError(
+            f"delta {delta:g} is not below 1/{units}, one over the number of protected units; "
+            f"calibrate with a smaller delta"
+        )
+    noise = _noise(entry)
+    return Statement(
+        schema_version=1,
+        method=method,
+        settings=entry["settings"],
+        data=data,
+        guarantee=_guarantee(plan, entry["settings"]),
+        protection=_protection(plan),
+        releases=_releases(plan),
+        inference_privacy=_inference(plan),
+        mechanisms=[_mechanism(m, entry["noise_multiplier"]) for m in plan.mechanisms],
+        target=Target(
+            basis=plan.basis,
+            adjacency=plan.adjacency,
+            epsilon=entry["target_epsilon"],
+            delta=delta,
+            noise_multiplier=entry["noise_multiplier"],
+        ),
+        accounting=[_account(analysis, plan, noise, delta) for analysis in analyses],
+        selection=Selection(
+            checkpoint=checkpoint,
+            settings_tried=len(tried),
+            repeats=repeats,
+            entries=_select(analyses, tried, delta),
+        ),
+        uncounted=_uncounted(plan, checkpoint, len(tried), repeats),
+        rng=_RNG,
+    )
+
+
+def cell_statements(
+    entries: Sequence[dict[str, Any]],
+    graph_name: str,
+    fingerprint: str,
+    num_nodes: int,
+    num_edges: int,
+    method: str,
+    checkpoint: str,
+    settings_tried: Sequence[dict[str, Any]],
+    undirected: bool | None = None,
+    repeats: int = 1,
+) -> list[Statement]:
+    """The statements of a cell (dataset, method, level, ε): one per calibration entry.
+
+    entries: the cell's calibration file. settings_tried: the plan settings of every hyperparameter
+    setting of the cell, one per setting, so with repetitions where settings share a plan. The
+    statements of one number of training nodes charge the search over the entries with that number.
+    undirected: whether the graph is symmetrised, None if unknown. repeats: seeds per setting.
+
+    Raises GraphDPError if a setting tried has no calibration entry, and as `statement` does.
+    """
+    from graphdp.privacy.cells import lookup
+
+    return [
+        statement(
+            entry,
+            Data(
+                name=graph_name,
+                fingerprint=fingerprint,
+                nodes=num_nodes,
+                directed_edges=num_edges,
+                train_nodes=entry["num_train"],
+                undirected=undirected,
+            ),
+            method=method,
+            checkpoint=checkpoint,
+            tried=[lookup(list(entries), tried, entry["num_train"]) for tried in settings_tried],
+            repeats=repeats,
+        )
+        for entry in entries
+    ]
+
+
+def _noise(entry: dict[str, Any]) -> float:
+    """The entry's noise multiplier as the accountants read it; 0 where nothing is noised."""
+    return entry["noise_multiplier"] or 0.0
+
+
+def _guarantee(plan: Plan, settings: dict[str, Any]) -> Guarantee:
+    bound = None
+    if "max_degree" in settings:
+        bound = DegreeBound(
+            max_degree=settings["max_degree"],
+            method="uniform sample without replacement of each node's out-list",
+            # With node r gone another neighbour takes its place in a sampled list.
+            data_dependent=True,
+        )
+    return Guarantee(
+        level=plan.level,
+        adjacency=plan.adjacency,
+        unit=_UNITS[plan.adjacency],
+        own_row_covered=plan.own_row_covered,
+        degree_bound=bound,
+    )
+
+
+def _protection(plan: Plan) -> Protection:
+    splits = "training, validation and test nodes alike"
+    if plan.level == "edge":
+        return Protection(
+            protected=[f"Edges of {splits}."],
+            not_protected=[f"Features, labels and the set of nodes ({splits}): taken as public."],
+        )
+    if plan.level == "node":
+        edges = ["Out-edges of a node, as messages to others."] if _aggregates(plan) else []
+        return Protection(
+            protected=["Features and labels of training nodes.", *edges],
+            not_protected=[
+                "Labels of validation nodes: they select checkpoints and settings.",
+                "Number of training nodes: taken as public.",
+                "A node's own prediction: it reads the node's own data.",
+            ],
+        )
+    return Protection(
+        protected=[], not_protected=["What the model reads: it is trained without noise."]
+    )
+
+
+def _aggregates(plan: Plan) -> bool:
+    return any(isinstance(m, GaussianReleases) for m in plan.mechanisms)
+
+
+def _releases(plan: Plan) -> list[Release]:
+    if plan.level == "none":
+        why = "Trained without noise."
+        return [Release(what="weights, predictions and accuracies", covered=False, why=why)]
+    weights = "Post-processing of the mechanisms."
+    own_row = "The prediction for a node reads its own row and features."
+    releases = [Release(what="weights of the last epoch", covered=True, why=weights)]
+    if _aggregates(plan):
+        whole = plan.level == "edge"
+        why = "The noisy rows are what the mechanism releases."
+        releases.append(
+            Release(
+                what="noisy aggregates",
+                covered=whole,
+                why=why if whole else f"{why} The protected node's own row is not covered.",
+            )
+        )
+    edge = plan.level == "edge"
+    releases.append(
+        Release(
+            what="predictions",
+            covered=edge,
+            why="Post-processing; features are public." if edge else own_row,
+        )
+    )
+    releases.append(
+        Release(
+            what="accuracies, and a choice made by them",
+            covered=edge,
+            why="Labels are public." if edge else "They are computed from labels without noise.",
+        )
+    )
+    return releases
+
+
+def _inference(plan: Plan) -> str:
+    if plan.level == "edge":
+        return "Predictions use the aggregates released in training; no edge is read again."
+    if plan.level == "node" and _aggregates(plan):
+        return (
+            "Predictions use the aggregates released in training. Rows of other nodes are covered; "
+            "the protected node's own row, and so its own prediction, is not."
+        )
+    if plan.level == "node":
+        return "A prediction reads the queried node's features and nothing of other nodes."
+    return "None."
+
+
+def _mechanism(mechanism: Mechanism, noise: float | None) -> MechanismEntry:
+    common = {"kind": mechanism.kind, "query": mechanism.query, "phase": mechanism.phase}
+    if isinstance(mechanism, UnnoisedRelease):
+        return MechanismEntry(
+            **common,
+            norm="",
+            sensitivity=None,
+            formula="",
+            source="",
+            noise_multiplier=0.0,
+            noise_std=0.0,
+            count=1,
+            sampling="none",
+            sampling_rate=None,
+        )
+    sampled = isinstance(mechanism, PoissonDPSGD)
+    bound = mechanism.max_grad_norm if sampled else mechanism.sensitivity
+    return MechanismEntry(
+        **common,
+        norm="L2",
+        sensitivity=bound.value,
+        formula=bound.formula,
+        source=bound.source,
+        noise_multiplier=noise,
+        noise_std=None if noise is None else noise * bound.value,
+        count=mechanism.steps if sampled else mechanism.count,
+        sampling="poisson" if sampled else "none",
+        sampling_rate=mechanism.sampling_rate if sampled else None,
+    )
+
+
+def _claim(plan: Plan, epsilon: float, delta: float | None, *more: str) -> dict[str, Any]:
+    """The fields of `Claim`: a refuted claim prints ε as none."""
+    claimed = "inf" if epsilon == math.inf else epsilon
+    return {
+        "basis": plan.basis,
+        "adjacency": plan.adjacency,
+        "status": "conditional" if more and plan.status == "proven" else plan.status,
+        "epsilon": "none" if plan.status == "refuted" else claimed,
+        "claimed_epsilon": claimed,
+        "delta": delta,
+        "assumptions": [*plan.assumptions, *more],
+    }
+
+
+def _epsilon(analysis: Plan, reference: Plan, noise: float, delta: float | None) -> float:
+    if delta is None:  # ε = 0 or ∞, for every δ
+        return 0.0 if analysis.composition.is_empty else math.inf
+    return epsilon_at(analysis, reference, noise, delta)
+
+
+def _account(analysis: Plan, reference: Plan, noise: float, delta: float | None) -> AccountingEntry:
+    epsilon = _epsilon(analysis, reference, noise, delta)
+    computed = 0 < epsilon < math.inf
+    renyi = computed and bool(analysis.composition.sampled)
+    if renyi:
+        method, library = "Rényi DP, Poisson amplification", f"autodp {version('autodp')}"
+        if analysis.adjacency == "node_replace":
+            method += ", as removal and addition (group privacy)"
+    elif computed:
+        method, library = "exact Gaussian: Balle and Wang 2018, Theorem 8", ""
+    else:
+        method, library = "no computation needed", ""
+    return AccountingEntry(
+        **_claim(analysis, epsilon, delta),
+        own_row_covered=analysis.own_row_covered,
+        accountant=("autodp" if renyi else "exact") if computed else "",
+        library=library,
+        method=method,
+        orders=accounting.RDP_ORDERS_TEXT if renyi else "",
+        conversion=accounting.RDP_CONVERSION if renyi else "",
+        direction="upper bound",
+    )
+
+
+_GRID_WAS_FIXED = (
+    "The number of trials is geometric with the number of settings as its mean, every trial draws "
+    "a setting at random, and only the best is released. A study tries every setting of a fixed "
+    "grid: for such a search the composition is what holds."
+)
+_PRIVATE_SCORE = (
+    "The validation labels that score the models are read without noise: this ε does not speak of "
+    "them."
+)
+_PUBLIC_SCORE = "The score that selects a model reads public labels."
+_ONE_SEED = "One model per setting takes part in the search; every further seed is a further trial."
+
+
+def _select(
+    analyses: Sequence[Plan], tried: Sequence[dict[str, Any]], delta: float | None
+) -> list[SelectionEntry]:
+    """ε of the selected model per analysis: composition, and the random-search bound."""
+    if delta is None:
+        return []
+
+    def search(models: Sequence[Parts], delta: float) -> float:
+        return selection.search_epsilon(models, len(models), delta)
+
+    entries = []
+    for number, analysis in enumerate(analyses):
+        if analysis.status == "refuted":  # the single model has no ε, so neither has the choice
+            continue
+        models = [_parts_under(number, entry) for entry in tried]
+        score = _PUBLIC_SCORE if analysis.level == "edge" else _PRIVATE_SCORE
+        charged = adjacent_epsilon(analysis.adjacency, selection.composition_epsilon, models, delta)
+        entries.append(
+            SelectionEntry(
+                **_claim(analysis, charged, delta, score, _ONE_SEED),
+                how="composition",
+                source=selection.COMPOSITION_SOURCE,
+            )
+        )
+        charged = adjacent_epsilon(analysis.adjacency, search, models, delta)
+        entries.append(
+            SelectionEntry(
+                **_claim(analysis, charged, delta, _GRID_WAS_FIXED, score, _ONE_SEED),
+                how="random_search",
+                source=selection.SEARCH_SOURCE,
+            )
+        )
+    return entries
+
+
+def _parts_under(number: int, entry: dict[str, Any]) -> Parts:
+    """The releases of a tried setting under its own analysis of that number."""
+    reference = Plan.from_dict(entry["plan"])
+    settings, num_train = entry["settings"], entry["num_train"]
+    analysis = bases(reference.method, reference.level, settings, num_train)[number]
+    return parts(analysis, reference, _noise(entry))
+
+
+def _uncounted(plan: Plan, checkpoint: str, tried: int, repeats: int) -> list[str]:
+    uncounted = []
+    if checkpoint == "best_validation":
+        labels = "public" if plan.level == "edge" else "private, and read without noise"
+        uncounted.append(f"The best epoch is chosen on the validation labels; they are {labels}.")
+    plural = "settings were" if tried > 1 else "setting was"
+    uncounted.append(
+        f"{tried} hyperparameter {plural} tried; the single-model ε charges for one model, the "
+        f"selection entries for the search."
+    )
+    if repeats > 1:
+        uncounted.append(
+            f"Every setting is trained with {repeats} seeds; publishing all of them, or their "
+            f"mean accuracy, composes over the seeds."
+        )
+    uncounted.append("Degree bound, epochs and other ranges of the search come from the papers.")
+    if plan.level == "edge":
+        uncounted.append("The number of edges is published; δ is chosen by it.")
+    if plan.level == "node":
+        uncounted.append("The number of training nodes is published; δ and the steps depend on it.")
+    return uncounted
+
+
+# --- rendering ------------------------------------------------------------------------------------
+
+
+def _show(value: float | str | None) -> str:
+    if value is None:
+        return "–"
+    return value if isinstance(value, str) else f"{value:.4g}"
+
+
+def _tri(value: bool | None) -> str:
+    return {True: "yes", False: "no", None: "does not apply"}[value]
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = [header, ["---"] * len(header), *rows]
+    return ["| " + " | ".join(line) + " |" for line in lines] + [""]
+
+
+def render_markdown(statement: Statement) -> str:
+    """The statement as one page of Markdown for a privacy reviewer."""
+    s = statement
+    data, target, bound = s.data, s.target, s.guarantee.degree_bound
+    undirected = {True: "undirected", False: "directed", None: "direction unknown"}[data.undirected]
+    noted = dict.fromkeys(a for e in [*s.accounting, *s.selection.entries] for a in e.assumptions)
+    numbers = {text: str(number) for number, text in enumerate(noted, 1)}
+
+    def notes(claim: Claim) -> str:
+        return ", ".join(numbers[text] for text in claim.assumptions) or "–"
+
+    lines = [
+        f"# Privacy statement: {s.method} on {data.name}, {s.guarantee.level} level",
+        "",
+        f"Calibrated for ε = {_show(target.epsilon)} at δ = {_show(target.delta)} "
+        f"({target.basis}, {target.adjacency or 'no adjacency'}); noise multiplier "
+        f"{_show(target.noise_multiplier)}. What that noise is worth stands under Accounting.",
+        "",
+        f"- Data: {data.name}, {data.nodes} nodes ({data.train_nodes} for training), "
+        f"{data.directed_edges} directed edges, {undirected}, SHA-256 {data.fingerprint[:16]}",
+        f"- Settings: {', '.join(f'{k} {v}' for k, v in sorted(s.settings.items())) or 'none'}",
+        f"- Protected unit: {s.guarantee.unit}",
+        f"- Own row of a released matrix covered: {_tri(s.guarantee.own_row_covered)}",
+    ]
+    if bound is not None:
+        depends = "depend" if bound.data_dependent else "do not depend"
+        lines.append(
+            f"- Out-degree bound: {bound.max_degree}, {bound.method}; "
+            f"lists {depends} on the nodes that they name"
+        )
+    lines += ["", "## Accounting", ""]
+    lines += _table(
+        ("basis", "adjacency", "ε", "claimed ε", "δ", "status", "own row", "method", "assumptions"),
+        [
+            (
+                e.basis,
+                e.adjacency or "–",
+                _show(e.epsilon),
+                _show(e.claimed_epsilon),
+                _show(e.delta),
+                e.status or "no claim",
+                _tri(e.own_row_covered),
+                f"{e.method} {f'({e.library})' if e.library else ''}".strip(),
+                notes(e),
+            )
+            for e in s.accounting
+        ],
+    )
+    chosen = s.selection
+    plural = "settings" if chosen.settings_tried > 1 else "setting"
+    lines += [
+        "## With the search charged for",
+        "",
+        f"{chosen.settings_tried} {plural}, seeds of each: {chosen.repeats}, checkpoint: "
+        f"{chosen.checkpoint}.",
+        "",
+    ]
+    if chosen.entries:
+        lines += _table(
+            ("how", "adjacency", "basis", "ε", "δ", "status", "assumptions"),
+            [
+                (
+                    e.how,
+                    e.adjacency or "–",
+                    e.basis,
+                    _show(e.epsilon),
+                    _show(e.delta),
+                    e.status or "no claim",
+                    notes(e),
+                )
+                for e in chosen.entries
+            ],
+        )
+        sources = dict.fromkeys(f"- {e.how}: {e.source}" for e in chosen.entries)
+        lines += [*sources, ""]
+    else:
+        lines += ["Nothing to charge: no analysis gives this model an ε that a search raises.", ""]
+    lines += ["## Mechanisms", ""]
+    lines += _table(
+        ("phase", "query", "count", "sampling rate", "sensitivity", "source", "noise std"),
+        [
+            (
+                m.phase,
+                m.query,
+                str(m.count),
+                _show(m.sampling_rate),
+                f"{_show(m.sensitivity)} = {m.formula} ({m.norm})" if m.formula else "–",
+                m.source or "–",
+                _show(m.noise_std),
+            )
+            for m in s.mechanisms
+        ],
+    )
+    lines += ["## What is protected", ""]
+    lines += [f"- Protected: {text}" for text in s.protection.protected or ["nothing"]]
+    lines += [f"- Not protected: {text}" for text in s.protection.not_protected]
+    for release in s.releases:
+        covered = "covered" if release.covered else "**not covered**"
+        lines.append(f"- Release of {release.what}: {covered}. {release.why}")
+    lines += [f"- Inference: {s.inference_privacy}", "", "## Not counted", ""]
+    lines += [f"- {text}" for text in s.uncounted]
+    secure = "cryptographic" if s.rng.cryptographic else "not cryptographic"
+    lines += [f"- Random numbers: {s.rng.generator} ({secure}). {s.rng.note}"]
+    if numbers:
+        lines += ["", "## Assumptions", ""]
+    lines += [f"{number}. {text}" for text, number in numbers.items()]
+    return "\n".join(lines) + "\n"
+
+
+def differences(first: Any, second: Any, path: str = "") -> list[tuple[str, Any, Any]]:
+    """Where two JSON values differ: (dotted path, first value, second value); None where absent."""
+    if isinstance(first, list) and isinstance(second, list):
+        first, second = ({str(i): v for i, v in enumerate(items)} for items in (first, second))
+    if not (isinstance(first, dict) and isinstance(second, dict)):
+        return [] if first == second else [(path, first, second)]
+    found = []
+    for key in dict.fromkeys([*first, *second]):
+        where = f"{path}.{key}" if path else key
+        found += differences(first.get(key), second.get(key), where)
+    return found
+
+
+def read_statements(path: str) -> list[Statement]:
+    """The statements of a file: one JSON object, or a list of them.
+
+    Raises GraphDPError if the file cannot be read or holds something else.
+    """
+    try:
+        value = io.read_json(path)
+    except OSError as error:
+        raise GraphDPError(f"{path}: {error.strerror or error}; give a statement's file") from None
+    except ValueError:
+        raise GraphDPError(f"{path}: not JSON; give a statement's file") from None
+    try:
+        return [Statement.from_json(v) for v in (value if isinstance(value, list) else [value])]
+    except GraphDPError as error:
+        raise GraphDPError(f"{path}: {error}") from None
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of a statement."""
+    return Statement.model_json_schema(mode="serialization")
+
+
+if __name__ == "__main__":
+    io.write_json(SCHEMA, schema())
