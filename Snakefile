@@ -5,6 +5,8 @@ from snakemake.utils import min_version
 
 min_version("9.0")
 
+from pathlib import Path
+
 from snakemake.exceptions import WorkflowError
 
 from graphdp import code, lock, methods

@@ -38,6 +38,10 @@ GRID = Grid(
 )
 
 
+FINISHED = Path(f"results/{STUDY.study}/fits").glob("**/*-*.csv")
+BLOCKS = GRID.blocks(path.stem for path in FINISHED)
+
+
 def cell_path(wildcards):
     return CELL.format(**wildcards)
 
@@ -121,7 +125,7 @@ def fit_files(wildcards):
     return [
         f"{RESULTS}/fits/{cell.path}/{block}.csv"
         for cell in GRID.cells
-        for block in GRID.blocks()
+        for block in BLOCKS
     ]
 
 

@@ -139,6 +139,23 @@ def test_blocks_cover_every_seed_once(seeds, size, blocks):
     assert Grid(study).blocks() == blocks
 
 
+@pytest.mark.parametrize(
+    ("finished", "seeds", "size", "blocks"),
+    [
+        (["0-2"], 10, 10, ["0-2", "3-9"]),
+        (["0-2", "0-9"], 10, 5, ["0-9"]),
+        (["0-9"], 3, 10, ["0-2"]),
+        (["4-5"], 8, 3, ["0-2", "3-3", "4-5", "6-7"]),
+        (["0-0", "1-1"], 3, 10, ["0-0", "1-1", "2-2"]),
+    ],
+)
+def test_finished_blocks_are_kept_so_that_more_seeds_train_only_the_new(
+    finished, seeds, size, blocks
+):
+    study = config.validate(minimal(seeds=seeds, seed_block=size))
+    assert Grid(study).blocks(finished) == blocks
+
+
 def test_schema_and_reference_are_generated_from_the_types():
     """Fails when a type changes and `python -m graphdp.config` was not run."""
     assert json.loads((ROOT / "config/schema.json").read_text()) == config.schema()

@@ -159,8 +159,10 @@ def test_editing_a_module_reruns_the_jobs_that_use_it(project, module, rules):
         assert set(planned) <= rules
 
 
-def test_more_seeds_train_only_the_new_ones(project):
-    project.configure(seeds=4)
+@pytest.mark.parametrize("size", [2, 10])
+def test_more_seeds_train_only_the_new_ones(project, size):
+    """Also when the blocks of the finished run were shorter than the block size."""
+    project.configure(seeds=4, seed_block=size)
     result = project.snakemake("--dry-run")
     text = result.stdout + result.stderr
     assert set(re.findall(r"block=(\S+?)(?:,|$)", text, flags=re.MULTILINE)) == {"2-3"}

@@ -1,5 +1,6 @@
 """From a study's configuration to its cells, seed blocks and files. No torch, no Snakemake."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,10 +125,26 @@ class Grid:
                 spec[name] = {"default": values} | replaced if replaced else values
         return spec
 
-    def blocks(self) -> list[str]:
-        """The blocks of seeds as tokens "first-last": "0-4", "5-9"."""
+    def blocks(self, finished: Iterable[str] = ()) -> list[str]:
+        """The blocks of seeds as tokens "first-last": "0-4", "5-9".
+
+        finished: tokens of blocks that earlier runs of the study trained. They are kept where they
+        fit, the longest first, so that more seeds train only the new ones.
+        """
         size, seeds = self.study.seed_block, self.study.seeds
-        return [f"{a}-{min(a + size, seeds) - 1}" for a in range(0, seeds, size)]
+        spans = {tuple(map(int, token.split("-"))) for token in finished}
+        spans = {(first, last) for first, last in spans if first <= last < seeds}
+        tokens, start = [], 0
+        while start < seeds:
+            ends = [last for first, last in spans if first == start]
+            if ends:
+                end = max(ends)
+            else:
+                later = [first for first, _ in spans if first > start]
+                end = min([start + size, seeds, *later]) - 1
+            tokens.append(f"{start}-{end}")
+            start = end + 1
+        return tokens
 
 
 def epsilons(study: Study, entry: Any) -> list[str]:
