@@ -254,8 +254,11 @@ def test_a_killed_run_resumes(tmp_path, victim):
     }
     assert finished_before
     project.snakemake()
-    after = {path: path.stat().st_mtime_ns for path in finished_before}
-    assert after == finished_before, "finished jobs were run again"
+    again = [path for path, time in finished_before.items() if path.stat().st_mtime_ns != time]
+    # Two cores: besides the encoder, one job was in flight when the workflow died, and it may have
+    # left its output without Snakemake's having noted that it was done.
+    in_flight = 1 if victim == "workflow" else 0
+    assert len(again) <= in_flight, f"finished jobs were run again: {again}"
     rows = pd.read_csv(tmp_path / "results/tiny/rows.csv")
     assert len(rows) == 10
     assert project.planned() == {}
