@@ -4,6 +4,7 @@ import os
 import socket
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from graphdp.data.download import download
@@ -11,6 +12,12 @@ from graphdp.data.graph import Graph
 from graphdp.data.registry import Registry, load_registry
 
 ROOT = Path(__file__).resolve().parents[1]
+
+# The same examples in every run, so that what is red can be repeated;
+# HYPOTHESIS_PROFILE=explore draws new ones.
+hypothesis.settings.register_profile("repeatable", derandomize=True)
+hypothesis.settings.register_profile("explore")
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
 @pytest.fixture(scope="session")

@@ -203,7 +203,9 @@ ROUNDING = 1e-9
 @properties
 @given(plans, noises, st.floats(1.01, 10), deltas)
 def test_epsilon_falls_with_noise(plan, noise, factor, d):
-    assert epsilon(plan, noise * factor, d) < epsilon(plan, noise, d) * (1 + ROUNDING)
+    loud, quiet = epsilon(plan, noise * factor, d), epsilon(plan, noise, d)
+    # Where δ alone covers the release, ε is 0 at either noise.
+    assert loud < quiet * (1 + ROUNDING) or loud == quiet == 0
 
 
 @properties
@@ -219,7 +221,8 @@ def test_epsilon_rises_with_releases_steps_and_sampling_rate(count, rate, steps,
     ]
     for plan in more:
         assert epsilon(plan, noise, d) >= base * (1 - ROUNDING)
-    assert epsilon(more[0], noise, d) > base
+    more_gaussians = epsilon(more[0], noise, d)
+    assert more_gaussians > base or more_gaussians == base == 0
 
 
 @properties
