@@ -13,6 +13,8 @@ wildcard_constraints:
 
 
 CELL = "{dataset}/{method}/{level}/{epsilon}/{experiment}"
+# A selected model is chosen among the settings of all experiments.
+RELEASED = "{dataset}/{method}/{level}/{epsilon}"
 BLOCK = "{dataset}/{method}/{level}/{epsilon}/{experiment}/{block}"
 ENVIRONMENT = "../envs/graphdp.yaml"
 
@@ -131,6 +133,20 @@ def fit_files(wildcards):
 
 def calibration_files(wildcards):
     return [f"{RESULTS}/calibrations/{cell.path}.json" for cell in GRID.cells]
+
+
+def released_calibrations(wildcards):
+    cells = GRID.cells_of(RELEASED.format(**wildcards))
+    return [f"{RESULTS}/calibrations/{cell.path}.json" for cell in cells]
+
+
+def statement_files(wildcards):
+    return [f"{RESULTS}/statements/{name}.json" for name in GRID.released()]
+
+
+def is_symmetrised(dataset):
+    """Whether every edge stands in both directions; None if that is not known."""
+    return DATASETS[dataset].preprocessing.symmetrise or None
 
 
 def statistics_files(wildcards):

@@ -3,7 +3,9 @@
 
 rule collect:
     input:
-        fit_files,
+        fits=fit_files,
+        # No rows without the statements of their models.
+        statements=statement_files,
     output:
         "results/{study}/rows.csv",
     log:

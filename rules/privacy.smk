@@ -1,4 +1,4 @@
-# What bounds and calibrates the private releases: no torch, seconds per job.
+# What bounds, calibrates and states the private releases: no torch, seconds per job.
 
 
 rule bound_degree:
@@ -29,10 +29,32 @@ rule calibrate:
     params:
         settings=lambda wildcards: GRID.plan_settings(cell_path(wildcards)),
         delta=STUDY.delta,
+        calibrate_for=STUDY.calibrate_for,
         split=STUDY.split,
         # One split serves every seed unless each seed has its own.
         seeds=STUDY.seeds if STUDY.split == "per_seed" else 1,
         study_seed=STUDY.study_seed,
-        code=script_code("calibrate", stage="plan"),
+        code=script_code("calibrate"),
     script:
         "../workflow/scripts/calibrate.py"
+
+
+rule state:
+    input:
+        statistics="results/data/graphs/{dataset}.json",
+        calibrations=released_calibrations,
+    output:
+        json=f"results/{{study}}/statements/{RELEASED}.json",
+        page=f"results/{{study}}/statements/{RELEASED}.md",
+    log:
+        f"results/{{study}}/logs/state/{RELEASED}.log",
+    conda:
+        ENVIRONMENT
+    params:
+        tried=lambda wildcards: GRID.settings_tried(RELEASED.format(**wildcards)),
+        undirected=lambda wildcards: is_symmetrised(wildcards.dataset),
+        checkpoint=STUDY.checkpoint,
+        repeats=STUDY.seeds,
+        code=script_code("state"),
+    script:
+        "../workflow/scripts/state.py"

@@ -117,6 +117,26 @@ def _settings(spec):
         yield base | dict(zip(grid, values, strict=True))
 
 
+def _readings(method, level, epsilon):
+    """ε of the row under every analysis, as the calibration writes them."""
+    if level == "none":
+        return "[]"
+    adjacency, status = CLAIMS[method, level][1:]
+    other = {"edge": "edge_undirected", "node": "participant"}[level]
+    value = float(epsilon)
+    published = "none" if status == "refuted" else value
+    readings = [
+        {"basis": "as_published", "adjacency": adjacency, "status": status, "epsilon": published},
+        {
+            "basis": "corrected",
+            "adjacency": other,
+            "status": "conditional",
+            "epsilon": value * (1.5 if level == "edge" else 1),
+        },
+    ]
+    return json.dumps([reading | {"claimed_epsilon": value} for reading in readings])
+
+
 def _row(study, dataset, spec, epsilon, setting, seed):
     method, level = spec["method"], spec["level"]
     noise = generator("synthetic", dataset, method, level, epsilon, json.dumps(setting), seed)
@@ -144,6 +164,7 @@ def _row(study, dataset, spec, epsilon, setting, seed):
         "epsilon_basis": basis,
         "adjacency": adjacency,
         "epsilon_status": status,
+        "epsilons": _readings(method, level, epsilon),
         "cpu_seconds": 2.5,
         "wall_seconds": 1.5,
         "peak_rss_mb": 812.0,

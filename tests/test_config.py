@@ -130,6 +130,17 @@ def test_node_level_encoders_depend_on_hops_but_not_on_max_degree():
     assert [s["hops"] for s in grid.encoder_settings(grid.encoder_path(cell))] == [1, 2]
 
 
+def test_a_model_is_selected_among_the_settings_of_all_experiments():
+    """Settings that differ only in what the plan does not read are trials of their own."""
+    first = entry(hops=[1, 2], learning_rate=[0.01, 0.02])["a"]
+    experiments = {"first": first, "second": entry(hops=[2, 3])["a"]}
+    grid = Grid(config.validate(minimal(experiments=experiments)))
+    (released,) = grid.released()
+    assert [cell.experiment for cell in grid.cells_of(released)] == ["first", "second"]
+    tried = [setting["hops"] for setting in grid.settings_tried(released)]
+    assert sorted(tried) == [1, 1, 2, 2, 3]
+
+
 @pytest.mark.parametrize(
     ("seeds", "size", "blocks"),
     [(10, 10, ["0-9"]), (10, 4, ["0-3", "4-7", "8-9"]), (2, 1, ["0-0", "1-1"])],

@@ -66,6 +66,7 @@ def _small(**settings):
                     "epsilon_basis": "as_published",
                     "adjacency": "edge_directed",
                     "epsilon_status": "proven",
+                    "epsilons": "[]",
                 }
             )
     return pd.DataFrame(lines)
@@ -442,6 +443,12 @@ def test_tables_are_written_and_never_print_a_bare_epsilon(tmp_path, written, st
         for word in ("as published", "δ = 1e-7", "node_add_remove", "refuted", "proven"):
             assert word in markdown
         assert "claimed ε = 8 (node level, as published, δ = 1e-5; refuted" in markdown
+        line = _line(tidy, "pubmed", "gap", "edge", "4")
+        assert line["epsilon_as_published"] == "4, proven"
+        assert line["epsilon_corrected_edge_undirected"] == "6, conditional"
+        line = _line(tidy, "pubmed", "gap", "node", "8")
+        assert line["epsilon_as_published"] == "none"  # refuted
+        assert "| ε corrected, participant" in markdown
         assert r"claimed $\varepsilon$ = 8 (node level, as published, $\delta$ = 1e-5" in latex
         assert r"no\_network \& no mirror" in latex
     assert r"\toprule" in latex and r"\bottomrule" in latex

@@ -12,6 +12,7 @@ from graphdp.errors import GraphDPError
 from graphdp.privacy import accounting
 from graphdp.privacy.bases import (
     bases,
+    calibration_plan,
     composed_epsilon,
     epsilon_at,
     parts,
@@ -69,6 +70,7 @@ def by_name(method, level, plan_settings, num_train=None):
             {
                 ("as_published", "node_add_remove", "conditional"),
                 ("as_implemented", "node_add_remove", "conditional"),
+                ("corrected", "participant", "conditional"),
                 ("corrected", "node_replace", "conditional"),
             },
         ),
@@ -184,6 +186,27 @@ def test_epsilon_of_every_basis_falls_with_noise(noise, factor, method):
         more = epsilon_at(plan, plans[0], noise, 1e-5)
         less = epsilon_at(plan, plans[0], noise * factor, 1e-5)
         assert less < more or less == more == math.inf
+
+
+@pytest.mark.parametrize(
+    ("method", "level", "plan_settings", "adjacency"),
+    [
+        ("gap", "edge", {"hops": 2}, "edge_undirected"),
+        ("gap", "node", NODE, "participant"),
+        ("mlp", "node", MLP, "participant"),
+        ("mlp", "edge", {}, "edge_directed"),  # reads no edge: nothing to correct
+    ],
+)
+def test_calibration_aims_at_the_published_or_the_first_corrected_analysis(
+    method, level, plan_settings, adjacency
+):
+    arguments = (method, level, plan_settings, TRAIN)
+    published, corrected = (calibration_plan(*arguments, w) for w in ("published", "corrected"))
+    assert published == bases(*arguments)[0]
+    assert corrected.adjacency == adjacency
+    assert corrected.status != "refuted"
+    with pytest.raises(GraphDPError, match="choose published or corrected"):
+        calibration_plan(*arguments, "correct")
 
 
 def test_edge_cases():

@@ -26,13 +26,21 @@ ROOT = Path(__file__).parent.parent
 TRAIN, EDGES = 19800, 1_685_168
 
 
-def make(method, level, epsilon, grid=({},), **changes):
+def make(method, level, epsilon, grid=({},), calibrate_for="published", **changes):
     """The statements of a cell as the workflow makes them: calibration through JSON and back."""
     module = methods.load(method)
     full = [module.LEVELS[level](**point).model_dump(exclude_none=True) for point in grid]
     tried = [module.plan_settings(level, setting) for setting in full]
     entries = calibrate_cell(
-        "facebook", level, epsilon, module.plan, distinct(tried), [TRAIN], EDGES, "auto"
+        "facebook",
+        method,
+        level,
+        epsilon,
+        distinct(tried),
+        [TRAIN],
+        EDGES,
+        "auto",
+        calibrate_for,
     )
     arguments = {
         "entries": json.loads(json.dumps(entries)),
@@ -218,10 +226,7 @@ def test_a_plan_that_the_method_no_longer_states_is_refused():
 
 
 def make_entries():
-    module = methods.load("gap")
-    entries = calibrate_cell(
-        "facebook", "edge", "1", module.plan, [{"hops": 2}], [TRAIN], EDGES, "auto"
-    )
+    entries = calibrate_cell("facebook", "gap", "edge", "1", [{"hops": 2}], [TRAIN], EDGES, "auto")
     return json.loads(json.dumps(entries))
 
 

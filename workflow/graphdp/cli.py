@@ -151,9 +151,9 @@ def _calibrate(arguments: argparse.Namespace) -> str:
 
 def _statement(arguments: argparse.Namespace) -> str:
     # Imported here: calibrate needs neither the statement's types nor pydantic.
-    from graphdp.privacy.statement import read_statements, render_markdown
+    from graphdp.privacy.statement import read_statements, render_pages
 
-    return "\n---\n\n".join(map(render_markdown, read_statements(arguments.file))).rstrip("\n")
+    return render_pages(read_statements(arguments.file)).rstrip("\n")
 
 
 def _compare(arguments: argparse.Namespace) -> str:

@@ -160,6 +160,11 @@ class Study(_Strict):
         description="auto: 10^-digits of the number of edges (edge level) or training nodes (node "
         "level), as published",
     )
+    calibrate_for: Literal["published", "corrected"] = Field(
+        "published",
+        description="the analysis that meets ε: the paper's, or the first corrected one (edge "
+        "level: an undirected edge; node level: a participant)",
+    )
     epsilons: Epsilons | None = Field(
         None, description="replaces the finite ε of every entry of every level"
     )

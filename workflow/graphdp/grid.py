@@ -62,6 +62,25 @@ class Grid:
         """The cell with that `Cell.path`."""
         return self._by_path[path]
 
+    def released(self) -> list[str]:
+        """Every "dataset/method/level/ε": one model of each is selected, over all experiments."""
+        return list(dict.fromkeys(cell.path.rpartition("/")[0] for cell in self.cells))
+
+    def cells_of(self, released: str) -> list[Cell]:
+        """The cells among whose models that of a name of `released()` is selected."""
+        return [cell for cell in self.cells if cell.path.rpartition("/")[0] == released]
+
+    def settings_tried(self, released: str) -> list[dict[str, Any]]:
+        """The plan's settings of every hyperparameter setting that the selection looks at.
+
+        One per setting, so with repetitions where settings share a plan.
+        """
+        return [
+            methods.load(cell.method).plan_settings(cell.level, setting)
+            for cell in self.cells_of(released)
+            for setting in cell.settings
+        ]
+
     def settings(self, path: str) -> list[dict[str, Any]]:
         """The settings of the cell with that path."""
         return list(self.cell(path).settings)

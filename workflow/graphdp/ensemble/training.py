@@ -396,7 +396,8 @@ class _Chunk:
     def _fit_private(self, training: PoissonDP, checkpoint: str, label: str) -> int:
         batches = _Batches(training, self.source, self.labels, self.members, self.like)
         scales = [m.noise_multiplier * training.max_grad_norm for m in self.members]
-        seeds = [stream_seed(*m.stream, "noise") for m in self.members]
+        # Another noise multiplier draws other noise: the same noise at two scales would cancel.
+        seeds = [stream_seed(*m.stream, "noise", m.noise_multiplier) for m in self.members]
         noise = GaussianNoise(seeds, self._tensor(np.array(scales)[:, None]), self.layout.size)
         ends = Counter(i * training.steps // training.epochs for i in range(1, training.epochs + 1))
         done = 0

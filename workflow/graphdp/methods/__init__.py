@@ -5,10 +5,11 @@ A method's module states, without importing torch (the training code is imported
 - `LEVELS`: privacy level -> the `Settings` type of its hyperparameters at that level;
 - `STAGES`: which of the stages before `fit` it has ("encode", "aggregate");
 - `USES_GRAPH`: whether it ever reads an edge (if not, its edge-level ε is 0);
-- `plan(level, settings, num_train)`: what it releases, as a `graphdp.privacy.plan.Plan`;
-- `plan_settings`, `encoder_settings`, `release_settings`: the part of the hyperparameters that each
-  stage reads, so that a stage is re-run exactly when something it reads has changed;
+- `plan_settings`, `encoder_settings`, `release_settings`: the part of the hyperparameters that its
+  plan and each stage read, so that a stage is re-run exactly when something it reads has changed;
 - `encode`, `aggregate`, `fit`: the stages themselves.
+
+What it releases stands in `graphdp.privacy`: its plan in `plans`, all analyses of it in `bases`.
 """
 
 import importlib

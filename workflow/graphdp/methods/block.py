@@ -65,8 +65,17 @@ class Block:
 
         0 at ε = inf. Raises `GraphDPError` if the calibration file has no such entry.
         """
-        entry = cells.lookup(self.calibrations, plan_settings, self.split(seed).train.size)
-        return cells.noise_multiplier(entry)
+        return cells.noise_multiplier(self._calibration(plan_settings, seed))
+
+    def noise_std(self, plan_settings: dict[str, Any], seed: int, phase: str) -> float:
+        """σ of the noisy sums of a phase of the plan: noise multiplier x the plan's sensitivity.
+
+        0 at ε = inf. Raises `GraphDPError` if the calibration file has no such entry or phase.
+        """
+        return cells.noise_std(self._calibration(plan_settings, seed), phase)
+
+    def _calibration(self, plan_settings: dict[str, Any], seed: int) -> dict[str, Any]:
+        return cells.lookup(self.calibrations, plan_settings, self.split(seed).train.size)
 
     def stream(self, seed: int, *purpose: int | float | str) -> tuple:
         """The name of a repeat's random stream for a purpose (see `graphdp.rng`)."""

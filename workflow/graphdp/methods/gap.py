@@ -7,11 +7,10 @@ Algorithm 2, in three stages that the workflow runs as jobs of their own:
 3. fit         one base layer per hop on X⁰..Xᴷ, concatenated, then a linear head
 
 At edge level only stage 2 reads what is protected (the edges); 1 and 3 are trained without noise.
-At node level the out-degrees are bounded by D (`graphdp.degree`), σ = noise multiplier x √D, and
-stages 1 and 3 are DP-Adam with the same noise multiplier. `plan` states all of it.
+At node level the out-degrees are bounded by D (`graphdp.degree`), and stages 1 and 3 are DP-Adam
+with the same noise multiplier. `graphdp.privacy.plans.gap_plan` states all of it.
 """
 
-import math
 from typing import Any
 
 from pydantic import Field
@@ -27,8 +26,7 @@ from graphdp.methods.settings import (
     PrivateTraining,
     key,
 )
-from graphdp.privacy import cells, plans
-from graphdp.privacy.plan import Plan
+from graphdp.privacy import cells
 
 HOPS = Field(2, description="K, the number of aggregations")
 ENCODER_LAYERS = Field(2, description="layers of the encoder; 0 aggregates the features themselves")
@@ -88,11 +86,6 @@ def release_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:
     } | {name: setting[name] for name in names}
 
 
-def plan(level: str, settings: dict[str, Any], num_train: int) -> Plan:
-    """Everything GAP releases at a level (edge: Theorem 1; node: Theorem 2, Proposition 3)."""
-    return plans.gap_plan(level, num_train=num_train, **settings)
-
-
 def encode(block: Block, settings: list[dict[str, Any]]) -> dict[str, Any]:
     """Stage 1: train the encoders of every seed x encoder setting.
 
@@ -144,11 +137,6 @@ def _encoder_entry(block: Block, seed: int, setting: dict[str, Any]) -> dict[str
     )
 
 
-def noise_std(level: str, setting: dict[str, Any], noise_multiplier: float) -> float:
-    """σ of one aggregation: noise multiplier x sensitivity (1 at edge level, √D at node level)."""
-    return noise_multiplier * (math.sqrt(setting["max_degree"]) if level == "node" else 1.0)
-
-
 def aggregate(block: Block, settings: list[dict[str, Any]], encoders, masks, cache) -> list[dict]:
     """Stage 2: release the aggregates of every seed x release setting, each once.
 
@@ -172,9 +160,7 @@ def aggregate(block: Block, settings: list[dict[str, Any]], encoders, masks, cac
             aggregation.Release(
                 x0=initial_features(graph, encoders, seed, setting["encoder"]),
                 hops=setting["hops"],
-                noise_std=noise_std(
-                    block.level, setting, block.noise_multiplier(setting["plan"], seed)
-                ),
+                noise_std=block.noise_std(setting["plan"], seed, "aggregation"),
                 private=private,
                 # Split and checkpoint shape the encoder: studies that differ there share no noise.
                 stream=block.stream(

@@ -10,8 +10,6 @@ from pydantic import Field
 
 from graphdp.methods.block import Block
 from graphdp.methods.settings import FullBatchTraining, PositiveInt, PrivateTraining
-from graphdp.privacy import plans
-from graphdp.privacy.plan import Plan
 
 LAYERS = Field(3, description="linear layers")
 
@@ -37,11 +35,6 @@ def plan_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:
     """What the plan reads of a setting."""
     names = ("epochs", "batch_size", "max_grad_norm") if level == "node" else ()
     return {name: setting[name] for name in names}
-
-
-def plan(level: str, settings: dict[str, Any], num_train: int) -> Plan:
-    """One DP-Adam phase over `num_train` nodes at level node; nothing at level none."""
-    return plans.mlp_plan(level, num_train=num_train, **settings)
 
 
 def fit(block: Block, settings: list[dict[str, Any]]) -> list[tuple[int, dict[str, Any], Any]]:

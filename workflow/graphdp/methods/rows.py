@@ -1,5 +1,6 @@
 """One row per trained model: what was run and what came of it."""
 
+import json
 from types import ModuleType
 from typing import Any
 
@@ -52,6 +53,7 @@ def write_rows(
                 "best_epoch": model.best_epoch,
                 "checkpoint": block.checkpoint,
                 **cells.label(entry),
+                "epsilons": json.dumps(entry["epsilons"], separators=(",", ":")),
                 "cpu_seconds": used["cpu_seconds"] / len(models),
                 "wall_seconds": used["wall_seconds"] / len(models),
                 "peak_rss_mb": used["peak_rss_mb"],

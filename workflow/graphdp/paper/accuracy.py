@@ -1,5 +1,6 @@
 """Accuracy per cell as a tidy frame: ours, the paper's, and why a cell is missing."""
 
+import json
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
@@ -11,7 +12,7 @@ from graphdp.paper.cells import (
     read_published,
     study_datasets,
 )
-from graphdp.paper.labels import EDGE_FREE_METHODS, canonical_epsilon
+from graphdp.paper.labels import EDGE_FREE_METHODS, canonical_epsilon, reading_column, reading_order
 from graphdp.paper.select import CELL, select_best, summarise
 
 ACCURACY_EXPERIMENT = "accuracy"
@@ -46,7 +47,8 @@ def accuracy_table(rows: pd.DataFrame, context: Mapping) -> pd.DataFrame:
     Columns `ACCURACY_COLUMNS`: mean, ci_low, ci_high in percent of the test nodes, n models;
     published_mean and published_ci (half-width) only where the paper prints the same cell on the
     same dataset; the selected hyperparameters (JSON); a cell without a result has an empty mean and
-    its `missing_reason`.
+    its `missing_reason`. After these, one text column per analysis (`labels.reading_column`) says
+    what the cell's noise is worth under it: "4, proven", or "none" where no ε is known to hold.
     """
     cells = dict.fromkeys(expected_cells(context, ACCURACY_EXPERIMENT))
     names = set(study_datasets(context))
@@ -128,20 +130,34 @@ def _fill(
         for c in context.get("calibrations", [])
     }
     table = []
+    columns: dict[str, None] = {}
     for cell in cells:
         line = dict(zip(CELL, cell, strict=True)) | published.get(cell, {})
         if cell in found:
-            line |= found[cell]
+            readings = _readings(found[cell]["epsilons"])
+            columns |= dict.fromkeys(readings)
+            line |= found[cell] | readings
         else:
             reason = incomplete.get(cell) or missing_reason(cell, context)
             line |= calibrated.get(cell, {}) | {"missing_reason": reason}
         table.append(line)
-    frame = pd.DataFrame(table, columns=list(ACCURACY_COLUMNS))
+    frame = pd.DataFrame(table, columns=[*ACCURACY_COLUMNS, *sorted(columns, key=reading_order)])
     # A level of "none" makes no claim; any other ε without a stated basis is the paper's.
     frame["epsilon_basis"] = frame["epsilon_basis"].where(
         frame["epsilon_basis"].notna() & (frame["epsilon_basis"] != ""), "as_published"
     )
     return typed(frame)
+
+
+def _readings(epsilons: str) -> dict[str, str]:
+    """Column -> ε and status, of a model's ε under every analysis (the rows' JSON)."""
+    readings = {}
+    for reading in json.loads(epsilons):
+        value = reading["epsilon"]
+        holds = value != "none"
+        column = reading_column(reading["basis"], reading["adjacency"])
+        readings[column] = f"{value:.4g}, {reading['status']}" if holds else "none"
+    return readings
 
 
 def typed(frame: pd.DataFrame) -> pd.DataFrame:

@@ -27,6 +27,15 @@ ADJACENCIES = {
     "participant": "one node takes part or not, other nodes' lists fixed",
 }
 
+# The same in a few words, for the head of a column.
+_BRIEFLY = {
+    "edge_directed": "directed edge",
+    "edge_undirected": "undirected edge",
+    "node_add_remove": "node added or removed",
+    "node_replace": "node replaced",
+    "participant": "participant",
+}
+
 # Methods that never read an edge: what they train without privacy has ε = 0 at the edge level.
 EDGE_FREE_METHODS = frozenset({"mlp"})
 
@@ -84,6 +93,31 @@ def status_text(status: str) -> str:
         "refuted": "refuted, ε that holds: none",
         "": "status not stated",
     }.get(status, status)
+
+
+def reading_column(basis: str, adjacency: str) -> str:
+    """The tidy column with what a model's noise is worth under one analysis.
+
+    A method has one published analysis, so the adjacency tells only the corrected ones apart.
+    """
+    return f"epsilon_{basis}_{adjacency}" if basis == "corrected" else f"epsilon_{basis}"
+
+
+def reading_title(column: str) -> str | None:
+    """The head of a column named by `reading_column`; None for any other column."""
+    for basis, words in BASES.items():
+        name = f"epsilon_{basis}"
+        if column == name:
+            return f"ε {words}"
+        if column.startswith(f"{name}_"):
+            adjacency = column.removeprefix(f"{name}_")
+            return f"ε {words}, {_BRIEFLY.get(adjacency, adjacency)}"
+    return None
+
+
+def reading_order(column: str) -> tuple[bool, str]:
+    """A sort key of `reading_column` names: as the paper and its code have it, then corrected."""
+    return column.startswith("epsilon_corrected"), column.replace("published", "")
 
 
 def scope_text(level: str, basis: str = "", deltas: Iterable[float] = ()) -> str:

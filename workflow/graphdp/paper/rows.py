@@ -29,6 +29,7 @@ COLUMNS = (
     "epsilon_basis",
     "adjacency",
     "epsilon_status",
+    "epsilons",
     "cpu_seconds",
     "wall_seconds",
     "peak_rss_mb",

@@ -11,7 +11,7 @@ from graphdp import io
 from graphdp.paper import accuracy, printing
 from graphdp.paper.accuracy import accuracy_table, published_table
 from graphdp.paper.cells import known
-from graphdp.paper.labels import epsilon_label, method_label, notes
+from graphdp.paper.labels import epsilon_label, method_label, notes, reading_title
 from graphdp.paper.printing import Printed
 from graphdp.paper.rows import read_rows
 from graphdp.paper.statistics import TEXT_COLUMNS, show_statistics, statistics_table, table1
@@ -59,8 +59,9 @@ def show_accuracy(table: pd.DataFrame) -> Printed:
                 "models": "" if pd.isna(line["n"]) else str(line["n"]),
                 "paper, %": _published(line),
             }
+            | _readings([line])
         )
-    cells = pd.DataFrame(lines, columns=columns)
+    cells = pd.DataFrame(lines, columns=[*columns, *_reading_titles(table)])
     if not (cells["paper, %"] != "").any():
         cells = cells.drop(columns="paper, %")
     return Printed(_ACCURACY_CAPTION, cells, tuple(_accuracy_notes(table)))
@@ -82,8 +83,10 @@ def show_published(table: pd.DataFrame) -> Printed:
             ours = _accuracy(record) or f"missing [{reasons.index(reason) + 1}]"
             paper = _published(record)
             line[record["dataset"]] = f"{ours}; paper {paper}" if paper else ours
-        lines.append(line)
-    columns = ["", "method", "privacy", *dict.fromkeys(table["dataset"])]
+        lines.append(line | _readings(records))
+    columns = [
+        "", "method", "privacy", *dict.fromkeys(table["dataset"]), *_reading_titles(table)
+    ]  # fmt: skip
     footnotes = [f"[{number}] {reason}." for number, reason in enumerate(reasons, 1)]
     return Printed(
         _ACCURACY_CAPTION,
@@ -114,6 +117,20 @@ def _label(records: Sequence[Mapping]) -> str:
     )
 
 
+def _reading_titles(table: pd.DataFrame) -> list[str]:
+    return [title for name in table.columns if (title := reading_title(name))]
+
+
+def _readings(records: Sequence[Mapping]) -> dict[str, str]:
+    """Title -> ε under that analysis, of cells that differ in the dataset alone."""
+    readings = {}
+    for column in records[0]:
+        if title := reading_title(column):
+            values = dict.fromkeys(record[column] for record in records if record[column])
+            readings[title] = " / ".join(values)
+    return readings
+
+
 def _accuracy(line: Mapping) -> str:
     if math.isnan(line["mean"]):
         return ""
@@ -136,6 +153,11 @@ def _accuracy_notes(table: pd.DataFrame) -> list[str]:
         result.append(
             f"Paper: {'; '.join(sources)}, beside results on the same dataset only; its ± is the "
             "half-width of a 95 % interval."
+        )
+    if _reading_titles(table):
+        result.append(
+            "The columns of ε say what the same noise is worth under each analysis, at the δ of "
+            "the cell; none: no finite ε is known to hold."
         )
     checkpoints = set(table.loc[table["mean"].notna(), "checkpoint"])
     chosen = "the choice of hyperparameters"

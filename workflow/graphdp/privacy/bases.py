@@ -73,6 +73,25 @@ def bases(
     return _BASES[method](level, settings, num_train)
 
 
+def calibration_plan(
+    method: str, level: str, settings: dict[str, Any], num_train: int | None, calibrate_for: str
+) -> Plan:
+    """The analysis that a model's noise is calibrated for.
+
+    calibrate_for: "published" for the paper's, "corrected" for the first corrected analysis of
+    `bases`, which lists them so that the first has a finite ε; where nothing is corrected, the
+    paper's holds as it is.
+
+    Raises GraphDPError for another value of `calibrate_for`, and as `bases` does.
+    """
+    if calibrate_for not in ("published", "corrected"):
+        raise GraphDPError(f"calibrate_for is {calibrate_for!r}; choose published or corrected")
+    published, *others = bases(method, level, settings, num_train)
+    if calibrate_for == "corrected":
+        return next((plan for plan in others if plan.basis == "corrected"), published)
+    return published
+
+
 def _gap(level: str, settings: dict[str, Any], num_train: int | None) -> tuple[Plan, ...]:
     published = gap_plan(level, num_train=num_train, **settings)
     if level == "none":
@@ -129,13 +148,16 @@ def _mlp(level: str, settings: dict[str, Any], num_train: int | None) -> tuple[P
         return published, mlp_plan("edge")
     if level == "edge":
         return (published,)
+    # Without edges, taking part or not is being there or not.
+    participant = replace(published, adjacency="participant", basis="corrected")
     replaced = replace(
         published,
         adjacency="node_replace",
         basis="corrected",
         mechanisms=_moved(published, None, clip=2),
     )
-    return (published, *_as_implemented(published, settings, num_train), replaced)
+    steps = _as_implemented(published, settings, num_train)
+    return (published, *steps, participant, replaced)
 
 
 _BASES: dict[str, Callable[[str, dict[str, Any], int | None], tuple[Plan, ...]]] = {

@@ -1,14 +1,13 @@
 """The calibration artefact of a cell: one entry per plan setting and number of training nodes."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from graphdp.data.split import Split, split
 from graphdp.errors import GraphDPError
-from graphdp.privacy.calibration import calibrate, default_delta
-from graphdp.privacy.plan import Plan
+from graphdp.privacy.bases import bases, calibration_plan, epsilon_at
+from graphdp.privacy.calibration import Calibration, calibrate, default_delta
 
 
 def split_of(
@@ -20,32 +19,58 @@ def split_of(
 
 def calibrate_cell(
     dataset: str,
+    method: str,
     level: str,
     epsilon: str,
-    plan: Callable[[str, dict[str, Any], int], Plan],
     settings: list[dict[str, Any]],
     num_trains: list[int],
     num_edges: int,
     delta: str | float,
+    calibrate_for: str = "published",
 ) -> list[dict[str, Any]]:
     """Calibrate every plan setting x number of training nodes of a cell.
 
     delta: "auto" for 10^-digits of the number of protected units (directed edges at edge level,
-    training nodes at node level), or a number; ignored at level none. Returns JSON-able entries:
-    `dataset`, `settings`, `num_train` and what `Calibration.to_dict` gives. Raises `GraphDPError`
-    as `calibrate` does, and if δ is not below 1 / number of units.
+    training nodes at node level), or a number; ignored at level none. calibrate_for: "published" or
+    "corrected", the analysis that meets the target. Returns JSON-able entries: `dataset`,
+    `settings`, `num_train`, what `Calibration.to_dict` gives and, as `epsilons`, what this noise is
+    worth under every analysis of the method. Raises `GraphDPError` as `calibrate` does, and if δ is
+    not below 1 / number of units.
     """
     entries = []
     for setting in settings:
         for num_train in sorted(set(num_trains)):
             result = calibrate(
-                plan(level, setting, num_train),
+                calibration_plan(method, level, setting, num_train, calibrate_for),
                 float(epsilon),
                 _delta(level, num_train if level == "node" else num_edges, delta),
             )
             entry = {"dataset": dataset, "settings": setting, "num_train": num_train}
-            entries.append(entry | result.to_dict())
+            epsilons = _epsilons(method, level, setting, num_train, result)
+            entries.append(entry | result.to_dict() | {"epsilons": epsilons})
     return entries
+
+
+def _epsilons(
+    method: str, level: str, setting: dict[str, Any], num_train: int, result: Calibration
+) -> list[dict[str, Any]]:
+    """ε of a calibration's noise under every analysis; "none" where none is known to hold."""
+    if result.delta is None:
+        return []
+    readings = []
+    for plan in bases(method, level, setting, num_train):
+        value = epsilon_at(plan, result.plan, result.noise_multiplier or 0.0, result.delta)
+        holds = plan.status != "refuted" and value < np.inf
+        readings.append(
+            {
+                "basis": plan.basis,
+                "adjacency": plan.adjacency,
+                "status": plan.status,
+                "claimed_epsilon": value if value < np.inf else "inf",
+                "epsilon": value if holds else "none",
+            }
+        )
+    return readings
 
 
 def _delta(level: str, units: int, delta: str | float) -> float | None:
@@ -79,6 +104,20 @@ def lookup(
 def noise_multiplier(entry: dict[str, Any]) -> float:
     """The noise multiplier of an entry; 0.0 where nothing is noised (ε = inf or no release)."""
     return entry["noise_multiplier"] or 0.0
+
+
+def noise_std(entry: dict[str, Any], phase: str) -> float:
+    """σ of the Gaussian releases of a phase: noise multiplier x sensitivity, both of the plan.
+
+    0.0 where the plan noises nothing (level none). Raises `GraphDPError` if the plan has noise but
+    no such phase.
+    """
+    if noise_multiplier(entry) == 0:
+        return 0.0
+    for mechanism in entry["plan"]["mechanisms"]:
+        if mechanism["phase"] == phase and "sensitivity" in mechanism:
+            return noise_multiplier(entry) * mechanism["sensitivity"]["value"]
+    raise GraphDPError(f"the plan of {entry['settings']} noises no {phase!r}; run calibrate again")
 
 
 def label(entry: dict[str, Any]) -> dict[str, str]:

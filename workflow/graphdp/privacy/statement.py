@@ -229,12 +229,14 @@ def statement(
     checkpoint: str,
     tried: Sequence[dict[str, Any]],
     repeats: int = 1,
+    charged: Sequence[SelectionEntry] | None = None,
 ) -> Statement:
     """The statement of a model whose noise is that of a calibration entry.
 
     entry: an entry of the cell's calibration file. data: the graph, with the entry's number of
     training nodes. checkpoint: "best_validation" or "last". tried: the calibration entry of every
-    hyperparameter setting that the selection looked at, once per setting. repeats: seeds.
+    hyperparameter setting that the selection looked at, once per setting. repeats: seeds. charged:
+    the search's ε, if an earlier statement of the same search has it.
 
     Raises GraphDPError when δ is not below 1 / number of protected units, when the entry's plan is
     not the one that its method publishes, and when `entry` is not among those tried.
@@ -278,7 +280,7 @@ def statement(
             checkpoint=checkpoint,
             settings_tried=len(tried),
             repeats=repeats,
-            entries=_select(analyses, tried, delta),
+            entries=_select(analyses, tried, delta) if charged is None else list(charged),
         ),
         uncounted=_uncounted(plan, checkpoint, len(tried), repeats),
         rng=_RNG,
@@ -299,33 +301,41 @@ def cell_statements(
 ) -> list[Statement]:
     """The statements of a cell (dataset, method, level, ε): one per calibration entry.
 
-    entries: the cell's calibration file. settings_tried: the plan settings of every hyperparameter
-    setting of the cell, one per setting, so with repetitions where settings share a plan. The
-    statements of one number of training nodes charge the search over the entries with that number.
-    undirected: whether the graph is symmetrised, None if unknown. repeats: seeds per setting.
+    entries: the calibrations of all its settings, in which a plan may stand twice. settings_tried:
+    the plan settings of every hyperparameter setting of the cell, one per setting, so with
+    repetitions where settings share a plan. The statements of one number of training nodes charge
+    the search over the entries with that number. undirected: whether the graph is symmetrised,
+    None if unknown. repeats: seeds per setting.
 
     Raises GraphDPError if a setting tried has no calibration entry, and as `statement` does.
     """
+    from graphdp.methods.settings import distinct
     from graphdp.privacy.cells import lookup
 
-    return [
-        statement(
+    entries = distinct(list(entries))
+    statements: list[Statement] = []
+    charged: dict[int, list[SelectionEntry]] = {}  # one search per number of training nodes
+    for entry in entries:
+        num_train = entry["num_train"]
+        made = statement(
             entry,
             Data(
                 name=graph_name,
                 fingerprint=fingerprint,
                 nodes=num_nodes,
                 directed_edges=num_edges,
-                train_nodes=entry["num_train"],
+                train_nodes=num_train,
                 undirected=undirected,
             ),
             method=method,
             checkpoint=checkpoint,
-            tried=[lookup(list(entries), tried, entry["num_train"]) for tried in settings_tried],
+            tried=[lookup(entries, tried, num_train) for tried in settings_tried],
             repeats=repeats,
+            charged=charged.get(num_train),
         )
-        for entry in entries
-    ]
+        charged[num_train] = made.selection.entries
+        statements.append(made)
+    return statements
 
 
 def _noise(entry: dict[str, Any]) -> float:
@@ -524,10 +534,10 @@ def _select(
         return selection.search_epsilon(models, len(models), delta)
 
     entries = []
-    for number, analysis in enumerate(analyses):
+    for analysis in analyses:
         if analysis.status == "refuted":  # the single model has no ε, so neither has the choice
             continue
-        models = [_parts_under(number, entry) for entry in tried]
+        models = [_parts_under(analysis, entry) for entry in tried]
         score = _PUBLIC_SCORE if analysis.level == "edge" else _PRIVATE_SCORE
         charged = adjacent_epsilon(analysis.adjacency, selection.composition_epsilon, models, delta)
         entries.append(
@@ -548,12 +558,14 @@ def _select(
     return entries
 
 
-def _parts_under(number: int, entry: dict[str, Any]) -> Parts:
-    """The releases of a tried setting under its own analysis of that number."""
+def _parts_under(analysis: Plan, entry: dict[str, Any]) -> Parts:
+    """The releases of a tried setting under its own analysis of the same basis and adjacency."""
     reference = Plan.from_dict(entry["plan"])
-    settings, num_train = entry["settings"], entry["num_train"]
-    analysis = bases(reference.method, reference.level, settings, num_train)[number]
-    return parts(analysis, reference, _noise(entry))
+    own = bases(reference.method, reference.level, entry["settings"], entry["num_train"])
+    kind = analysis.basis, analysis.adjacency
+    # A setting with no such analysis of its own is one whose code runs the published steps.
+    same = next((plan for plan in own if (plan.basis, plan.adjacency) == kind), own[0])
+    return parts(same, reference, _noise(entry))
 
 
 def _uncounted(plan: Plan, checkpoint: str, tried: int, repeats: int) -> list[str]:
@@ -704,6 +716,11 @@ def render_markdown(statement: Statement) -> str:
         lines += ["", "## Assumptions", ""]
     lines += [f"{number}. {text}" for text, number in numbers.items()]
     return "\n".join(lines) + "\n"
+
+
+def render_pages(statements: Sequence[Statement]) -> str:
+    """Several statements, one page of Markdown each."""
+    return "\n---\n\n".join(map(render_markdown, statements))
 
 
 def differences(first: Any, second: Any, path: str = "") -> list[tuple[str, Any, Any]]:

@@ -1,0 +1,27 @@
+"""Write the privacy statements of a dataset, method, level and ε: JSON, and a page to read."""
+
+from graphdp import io, job
+from graphdp.privacy.statement import cell_statements, render_pages
+
+
+def main(snakemake):
+    names, params = snakemake.wildcards, snakemake.params
+    graph = io.read_json(snakemake.input.statistics)
+    entries = [e for path in snakemake.input.calibrations for e in io.read_json(path)]
+    statements = cell_statements(
+        entries,
+        names.dataset,
+        graph["fingerprint"],
+        graph["nodes"],
+        graph["edges"],
+        names.method,
+        params.checkpoint,
+        params.tried,
+        params.undirected,
+        params.repeats,
+    )
+    io.write_json(snakemake.output.json, [statement.to_json() for statement in statements])
+    io.write_text(snakemake.output.page, render_pages(statements))
+
+
+job.run(snakemake, main)
