@@ -5,6 +5,10 @@ from dataclasses import dataclass
 import pandas as pd
 
 
+#: Tables with more columns are scaled to the width of the text.
+_COLUMNS_OF_A_PAGE = 5
+
+
 @dataclass(frozen=True)
 class Printed:
     """A table for people: a caption, cells as text, and the notes that must stay with it."""
@@ -23,7 +27,10 @@ def to_markdown(printed: Printed) -> str:
 
 
 def to_latex(printed: Printed, label: str) -> str:
-    """A LaTeX table (needs booktabs) with its caption above and its notes below."""
+    """A LaTeX table with its caption above and its notes below.
+
+    Needs the packages booktabs and, for a table wider than the page, graphicx.
+    """
     cells = printed.cells.map(latex_text).rename(columns=latex_text)
     body = cells.to_latex(
         index=False,
@@ -34,7 +41,12 @@ def to_latex(printed: Printed, label: str) -> str:
         column_format="l" * cells.shape[1],
     )
     remarks = "".join(f"\n\\par\\footnotesize {latex_text(note)}" for note in printed.notes)
-    return body.replace("\\end{tabular}", "\\end{tabular}" + remarks)
+    start, end = "\\begin{tabular}", "\\end{tabular}"
+    if cells.shape[1] > _COLUMNS_OF_A_PAGE:
+        body = body.replace(start, "\\resizebox{\\linewidth}{!}{" + start)
+        body = body.replace(end, end + "}")
+        end += "}"
+    return body.replace(end, end + remarks)
 
 
 _LATEX = str.maketrans(
