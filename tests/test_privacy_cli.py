@@ -57,6 +57,17 @@ def test_edge_level_needs_only_hops(capsys, epsilon, noise):
     assert read["noise_multiplier"] == pytest.approx(noise, abs=1e-3)
 
 
+def test_progap_is_calibrated_for_its_depth(capsys):
+    line = "calibrate progap --level edge --epsilon 1 --delta 1e-7 --depth 3 --json"
+    read = json.loads(run(capsys, line)[1].out)
+    assert read["noise_multiplier"] == pytest.approx(8.104, abs=1e-3)
+    line = NODE.replace("gap", "progap").replace("--hops 2", "--depth 4")
+    read = json.loads(run(capsys, f"{line} --json")[1].out)
+    assert read["epsilon"] <= 8
+    phases = [m["phase"] for m in read["plan"]["mechanisms"] if m["kind"] == "poisson_dpsgd"]
+    assert phases == [f"stage{stage}" for stage in range(5)]
+
+
 def test_a_method_that_reads_no_edges_has_epsilon_zero(capsys):
     status, output = run(capsys, "calibrate mlp --level edge --epsilon 0")
     assert status == 0
@@ -71,6 +82,12 @@ def test_a_method_that_reads_no_edges_has_epsilon_zero(capsys):
         ("calibrate gap --level edge --epsilon 1 --delta 1e-5", "give --hops"),
         ("calibrate gap --level node --epsilon 1 --hops 1 --train-nodes 9", "give max_degree"),
         ("calibrate gap --level edge --epsilon one --hops 1", "invalid float value"),
+        ("calibrate progap --level edge --epsilon 1 --delta 1e-5", "give --depth"),
+        (
+            f"{NODE} --depth 3".replace("gap", "progap").replace("--epsilon 8", "--epsilon 1e-4"),
+            "epsilon 0.0001 at delta 1e-05 is out of reach: with any noise the accountant reads at "
+            "least",
+        ),
         ("calibrate gat --level edge --epsilon 1", "invalid choice"),
         ("", "COMMAND"),
     ],

@@ -20,7 +20,7 @@ from graphdp.privacy.plan import (
     UnnoisedRelease,
     dpsgd_rounds,
 )
-from graphdp.privacy.plans import gap_plan, mlp_plan
+from graphdp.privacy.plans import gap_plan, mlp_plan, progap_plan
 
 UNIT = Sensitivity(1.0, "1", "by definition")
 TRAINING = {"num_train": 19800, "batch_size": 256, "epochs": 10, "max_grad_norm": 1.0}
@@ -186,12 +186,37 @@ def test_gap_edge_plan_is_the_aggregations_alone():
     assert (plan.adjacency, plan.status) == ("edge_directed", "proven")
 
 
+def test_progap_plan_is_a_dp_phase_per_stage_and_an_aggregation_between_any_two():
+    plan = progap_plan("node", depth=3, max_degree=100, **TRAINING)
+    phases = ["stage0", "aggregation", "stage1", "stage2", "stage3"]
+    assert [m.phase for m in plan.mechanisms] == phases
+    assert plan.mechanisms[1].count == 3
+    assert plan.mechanisms[1].sensitivity.value == 10.0
+    assert plan.composition == Composition(3, ((256 / 19800, 4 * 773),), False)
+    assert (plan.adjacency, plan.status) == ("node_add_remove", "refuted")
+    assert progap_plan("edge", depth=3).composition == Composition(3, (), False)
+    # Depth 0 is an MLP: one phase, and no edge is read.
+    assert progap_plan("edge", depth=0).composition.is_empty
+    one_phase = progap_plan("node", depth=0, max_degree=100, **TRAINING).composition
+    assert one_phase == mlp_plan("node", **TRAINING).composition
+
+
+def test_gap_and_progap_with_as_many_phases_and_aggregations_cost_the_same():
+    """GAP trains twice whatever K; ProGAP with K = 1 as well."""
+    gap = gap_plan("node", hops=1, max_degree=50, **TRAINING)
+    progap = progap_plan("node", depth=1, max_degree=50, **TRAINING)
+    assert progap.composition == gap.composition
+    assert progap.assumptions == gap.assumptions
+
+
 def test_mlp_plans():
     assert mlp_plan("edge").composition.is_empty
     assert mlp_plan("node", **TRAINING).composition == Composition(0, ((256 / 19800, 773),), False)
 
 
-@pytest.mark.parametrize("plan", [gap_plan("none", hops=2), mlp_plan("none")])
+@pytest.mark.parametrize(
+    "plan", [gap_plan("none", hops=2), mlp_plan("none"), progap_plan("none", depth=2)]
+)
 def test_level_none_is_never_an_empty_plan(plan):
     assert plan.composition.unnoised
     assert not plan.composition.is_empty
@@ -212,6 +237,9 @@ def test_zero_degree_or_hops_release_no_edges():
         (lambda: gap_plan("node", hops=1, max_degree=-1, **TRAINING), "max_degree is -1"),
         (lambda: gap_plan("edge", hops=-1), "count is -1"),
         (lambda: mlp_plan("node"), "give num_train"),
+        (lambda: progap_plan("node", depth=1, max_degree=10), "progap, node level: give num_train"),
+        (lambda: progap_plan("edge", depth=-1), "depth is -1"),
+        (lambda: progap_plan("edge", depth=1.5), "depth is 1.5"),
         (lambda: mlp_plan("edges"), "level is 'edges'"),
     ],
 )

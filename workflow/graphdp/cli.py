@@ -11,13 +11,14 @@ from typing import Any
 from graphdp.errors import GraphDPError
 from graphdp.privacy.calibration import Calibration, calibrate, default_delta
 from graphdp.privacy.plan import Plan
-from graphdp.privacy.plans import gap_plan, mlp_plan
+from graphdp.privacy.plans import gap_plan, mlp_plan, progap_plan
 
 EXAMPLES = """\
 examples:
   graphdp calibrate gap --level edge --epsilon 4 --delta 1e-7 --hops 2
   graphdp calibrate gap --level node --epsilon 8 --delta 1e-5 --train-nodes 19800 \\
       --batch-size 256 --epochs 10 --max-degree 100 --hops 2 --json
+  graphdp calibrate progap --level edge --epsilon 1 --delta 1e-7 --depth 3
   graphdp calibrate mlp --level node --epsilon 8 --train-nodes 19800 --batch-size 256 --epochs 10
   graphdp statement statement.json
   graphdp compare edge.json node.json
@@ -47,7 +48,7 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    command.add_argument("method", choices=("gap", "mlp"))
+    command.add_argument("method", choices=("gap", "mlp", "progap"))
     command.add_argument("--level", required=True, choices=("edge", "node"))
     command.add_argument("--epsilon", required=True, type=float, help="target, or inf")
     command.add_argument(
@@ -57,11 +58,12 @@ def build_parser() -> argparse.ArgumentParser:
         "of the number of training nodes)",
     )
     command.add_argument("--hops", type=int, help="gap: number of noisy aggregations")
+    command.add_argument("--depth", type=int, help="progap: number of noisy aggregations")
     node = command.add_argument_group("node level")
     node.add_argument("--train-nodes", type=int, help="number of training nodes")
     node.add_argument("--batch-size", type=int, help="expected size of a Poisson batch")
     node.add_argument("--epochs", type=int, help="epochs of each DP-Adam phase")
-    node.add_argument("--max-degree", type=int, help="gap: bound on the out-degree")
+    node.add_argument("--max-degree", type=int, help="gap, progap: bound on the out-degree")
     node.add_argument("--max-grad-norm", type=float, default=1.0, help="clip norm (default 1)")
     node.add_argument("--no-encoder", action="store_true", help="gap: no encoder phase")
     command.add_argument("--json", action="store_true", help="print one JSON object")
@@ -98,6 +100,10 @@ def _plan(arguments: argparse.Namespace) -> Plan:
     )
     if arguments.method == "mlp":
         return mlp_plan(arguments.level, *training)
+    if arguments.method == "progap":
+        if arguments.depth is None:
+            raise GraphDPError("progap needs the number of aggregations; give --depth")
+        return progap_plan(arguments.level, arguments.depth, arguments.max_degree, *training)
     if arguments.hops is None:
         raise GraphDPError("gap needs the number of aggregations; give --hops")
     return gap_plan(

@@ -2,8 +2,9 @@
 
 A[u, v] = 1 when u sends to v, so row v of M sums the rows of v's in-neighbours. `max_degree`
 bounds the number of out-edges of every node. Each bound is on the Frobenius norm of M - M'. At
-later hops X is the noisy, re-normalised output of the hop before, equal for both graphs up to
-post-processing, except for the rows that a bound explicitly leaves out.
+later hops X is the noisy, re-normalised output of the hop before (GAP), or a row-wise function of
+all noisy sums so far, re-normalised (ProGAP); equal for both graphs up to post-processing, except
+for the rows that a bound explicitly leaves out.
 """
 
 import math
