@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-
 #: Tables with more columns are scaled to the width of the text.
 _COLUMNS_OF_A_PAGE = 5
 
