@@ -94,12 +94,13 @@ def draw(shares: dict[tuple[str, str], list[tuple[float, float]]], path: Path) -
     from matplotlib import pyplot
     from matplotlib.ticker import NullLocator, ScalarFormatter
 
-    figure, panels = pyplot.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")
+    figure, panels = pyplot.subplots(1, 2, figsize=(9, 4), sharey=True, layout="constrained")
+    names = sorted({accountant for accountant, _ in shares})
     for axes, level in zip(panels, ("edge", "node"), strict=True):
-        series = sorted(accountant for accountant, at in shares if at == level)
-        for number, accountant in enumerate(series):
-            targets, values = zip(*shares[accountant, level], strict=True)
-            shifted = [target * 1.05 ** (number - (len(series) - 1) / 2) for target in targets]
+        for number, accountant in enumerate(names):
+            targets, values = zip(*shares.get((accountant, level), [(None, None)]), strict=True)
+            shift = 1.06 ** (number - (len(names) - 1) / 2)
+            shifted = [target and target * shift for target in targets]
             axes.plot(shifted, values, ".", alpha=0.6, label=accountant.replace("_", " "))
         axes.axhline(1, color="black", linewidth=0.8)
         axes.set_xscale("log", base=2)
@@ -107,7 +108,7 @@ def draw(shares: dict[tuple[str, str], list[tuple[float, float]]], path: Path) -
         axes.xaxis.set_minor_locator(NullLocator())
         axes.set_title(f"{level} level")
         axes.set_xlabel(f"target ε ({level} level, as published, δ of the paper's rule)")
-        axes.legend()
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
     panels[0].set_ylabel("ε of the calibrated noise / target")
     figure.savefig(path, dpi=150)
 
