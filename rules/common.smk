@@ -157,5 +157,7 @@ def statistics_files(wildcards):
     ]
 
 
-def published_file(wildcards):
-    return f"config/published/{STUDY.paper}.csv" if STUDY.paper else []
+def published_files(wildcards):
+    """The numbers that the paper prints and the orderings that it claims."""
+    names = [STUDY.paper, "orderings"] if STUDY.paper else []
+    return [f"config/published/{name}.csv" for name in names]

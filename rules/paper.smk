@@ -35,6 +35,7 @@ rule context:
         datasets=STUDY.datasets,
         unavailable=UNAVAILABLE,
         published=f"config/published/{STUDY.paper}.csv" if STUDY.paper else None,
+        orderings="config/published/orderings.csv" if STUDY.paper else None,
         experiments=GRID.experiments(),
         methods=list(methods.METHODS),
         code=script_code("context"),
@@ -46,7 +47,7 @@ rule table:
     input:
         rows="results/{study}/rows.csv",
         context="results/{study}/context.json",
-        published=published_file,
+        published=published_files,
     output:
         csv="results/{study}/tables/{table}.csv",
         md="results/{study}/tables/{table}.md",
@@ -65,7 +66,7 @@ rule figure:
     input:
         rows="results/{study}/rows.csv",
         context="results/{study}/context.json",
-        published=published_file,
+        published=published_files,
     output:
         svg=report(
             "results/{study}/figures/{figure}.svg",
@@ -90,7 +91,7 @@ rule html_report:
         context="results/{study}/context.json",
         tables=[path for path in table_files() if path.endswith(".csv")],
         figures=[path for path in figure_files() if path.endswith(".svg")],
-        published=published_file,
+        published=published_files,
         template="workflow/graphdp/paper/templates/report.html.j2",
     output:
         report(

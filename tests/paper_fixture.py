@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from pathlib import Path
 
 import pandas as pd
 
@@ -59,6 +60,7 @@ def context(datasets=("berkeley13", "pubmed"), published=None, unavailable=None,
         "datasets": [*datasets, *(unavailable or {})],
         "unavailable": unavailable or {},
         "published": None if published is None else str(published),
+        "orderings": None if published is None else str(Path(published).parent / "orderings.csv"),
         "methods": ["gap", "mlp"],
         "experiments": experiments(**grids),
         "statistics": {

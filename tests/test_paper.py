@@ -428,7 +428,7 @@ def test_tables_are_written_and_never_print_a_bare_epsilon(tmp_path, written, st
     study = context(published=PUBLISHED, unavailable={"amazon": "no_network & no mirror"})
     paths = [tmp_path / f"{name}.{kind}" for kind in ("csv", "md", "tex")]
     tables.build_table(name, written, study, *paths)
-    tidy = tables.read_csv(paths[0])
+    tidy = tables.read_csv(paths[0], name)
     pd.testing.assert_frame_equal(
         tidy, tables.TABLES[name].make(rows.read_rows(written), study), check_exact=True
     )

@@ -7,6 +7,7 @@ A cell is dataset × method × level × ε. The `context` of a study is a JSON o
                                a hyperparameter has one value, a list, or {dataset: either}
     statistics                 {dataset: {nodes, edges, average_degree, features, classes, ...}}
     published                  path of the paper's printed numbers, or null
+    orderings                  path of the orderings that papers claim, or null
     unavailable                {dataset: reason}
     calibrations               [{dataset, method, level, epsilon, delta, noise_multiplier, ...}]
 """

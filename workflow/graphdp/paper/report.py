@@ -29,7 +29,7 @@ def build_report(
     output: str | os.PathLike,
 ) -> None:
     """Write the HTML report from the rows and the artefacts of `build_table` and `build_figure`."""
-    tidy = {name: read_csv(path) for name, path in table_csvs.items()}
+    tidy = {name: read_csv(path, name) for name, path in table_csvs.items()}
     printed = {}
     for name, frame in tidy.items():
         table = known(name, TABLES, "table")

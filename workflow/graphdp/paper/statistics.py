@@ -20,7 +20,10 @@ STATISTICS = (
 # GAP's and ProGAP's tables print a "degree" that is not edges per node, so it has no counterpart.
 PUBLISHED_STATISTICS = ("nodes", "edges", "degree", "features", "classes")
 _PUBLISHED_PREFIX = "published_"
-TEXT_COLUMNS = ("dataset", "published_source", "missing_reason")
+STATISTICS_NUMBERS = (
+    *STATISTICS,
+    *(_PUBLISHED_PREFIX + name for name in PUBLISHED_STATISTICS),
+)
 
 
 def statistics_table(rows: pd.DataFrame, context: Mapping) -> pd.DataFrame:
@@ -66,10 +69,10 @@ def _statistics(datasets: Sequence[str], context: Mapping) -> pd.DataFrame:
                 else NOT_REQUESTED
             )
         table.append(line)
-    numbers = [*STATISTICS, *(_PUBLISHED_PREFIX + name for name in PUBLISHED_STATISTICS)]
+    numbers = list(STATISTICS_NUMBERS)
     frame = pd.DataFrame(table, columns=["dataset", *numbers, "published_source", "missing_reason"])
     frame[numbers] = frame[numbers].apply(pd.to_numeric).astype("float64")
-    for name in TEXT_COLUMNS:
+    for name in ("dataset", "published_source", "missing_reason"):
         frame[name] = frame[name].astype(object).fillna("").astype(str)
     return frame
 

@@ -8,13 +8,26 @@ from dataclasses import dataclass
 import pandas as pd
 
 from graphdp import io
-from graphdp.paper import accuracy, printing
-from graphdp.paper.accuracy import accuracy_table, published_table
+from graphdp.paper import printing
+from graphdp.paper.accuracy import COUNTS, FLOATS, accuracy_table, published_table
 from graphdp.paper.cells import known
 from graphdp.paper.labels import epsilon_label, method_label, notes, reading_title
 from graphdp.paper.printing import Printed
 from graphdp.paper.rows import read_rows
-from graphdp.paper.statistics import TEXT_COLUMNS, show_statistics, statistics_table, table1
+from graphdp.paper.scorecard import (
+    ORDERING_NUMBERS,
+    SCORECARD_NUMBERS,
+    orderings_table,
+    scorecard_table,
+    show_orderings,
+    show_scorecard,
+)
+from graphdp.paper.statistics import (
+    STATISTICS_NUMBERS,
+    show_statistics,
+    statistics_table,
+    table1,
+)
 
 _CATEGORY = {"none": "no privacy", "edge": "edge level", "node": "node level"}
 
@@ -26,6 +39,8 @@ class Table:
     title: str
     make: Callable[[pd.DataFrame, Mapping], pd.DataFrame]
     show: Callable[[pd.DataFrame], Printed]
+    floats: tuple[str, ...]  # columns that are not text
+    counts: tuple[str, ...] = ()
 
 
 def build_table(
@@ -176,10 +191,12 @@ def _accuracy_notes(table: pd.DataFrame) -> list[str]:
 
 
 TABLES: dict[str, Table] = {
-    "statistics": Table("Datasets", statistics_table, show_statistics),
-    "accuracy": Table("Accuracy", accuracy_table, show_accuracy),
-    "table1": Table("Table 1", table1, show_statistics),
-    "table2": Table("Table 2", published_table, show_published),
+    "statistics": Table("Datasets", statistics_table, show_statistics, STATISTICS_NUMBERS),
+    "accuracy": Table("Accuracy", accuracy_table, show_accuracy, FLOATS, COUNTS),
+    "scorecard": Table("Scorecard", scorecard_table, show_scorecard, SCORECARD_NUMBERS, COUNTS),
+    "orderings": Table("Orderings", orderings_table, show_orderings, ORDERING_NUMBERS),
+    "table1": Table("Table 1", table1, show_statistics, STATISTICS_NUMBERS),
+    "table2": Table("Table 2", published_table, show_published, FLOATS, COUNTS),
 }
 
 
@@ -189,19 +206,12 @@ def write_csv(table: pd.DataFrame, path: str | os.PathLike) -> None:
         table.to_csv(temporary, index=False, lineterminator="\n")
 
 
-def read_csv(path: str | os.PathLike) -> pd.DataFrame:
-    """Read a tidy table back with the types it had."""
-    table = pd.read_csv(path, dtype=str, keep_default_na=False)
-    if "mean" in table.columns:
-        blank = {
-            name: table[name].where(table[name] != "")
-            for name in (*accuracy.FLOATS, *accuracy.COUNTS)
-        }
-        return accuracy.typed(table.assign(**blank))
-    return table.assign(
-        **{
-            name: pd.to_numeric(table[name].where(table[name] != "")).astype("float64")
-            for name in table.columns
-            if name not in TEXT_COLUMNS
-        }
-    )
+def read_csv(path: str | os.PathLike, name: str) -> pd.DataFrame:
+    """Read the tidy form of the table `name` back with the types it had."""
+    table = known(name, TABLES, "table")
+    frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+    for columns, kind in ((table.floats, "float64"), (table.counts, "Int64")):
+        for column in columns:
+            values = frame[column].where(frame[column] != "")
+            frame[column] = pd.to_numeric(values).astype(kind)
+    return frame

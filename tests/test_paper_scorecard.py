@@ -1,0 +1,120 @@
+"""The scorecard: ours against the paper's numbers, and the orderings that the paper claims."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphdp.errors import GraphDPError
+from graphdp.paper import rows as tidy
+from graphdp.paper import scorecard, select
+from paper_fixture import context, synthetic_rows
+
+PUBLISHED = Path(__file__).parent.parent / "config/published/gap.csv"
+
+
+@pytest.fixture(scope="module")
+def study():
+    return context(("berkeley13", "facebook"), PUBLISHED, {"amazon": "no network"})
+
+
+@pytest.fixture(scope="module")
+def frame(study, tmp_path_factory):
+    path = tmp_path_factory.mktemp("rows") / "rows.csv"
+    synthetic_rows(study).to_csv(path, index=False)
+    return tidy.read_rows(path)
+
+
+def line(table, **where):
+    mask = np.logical_and.reduce([table[name] == value for name, value in where.items()])
+    (found,) = table[mask].to_dict("records")
+    return found
+
+
+def test_only_the_papers_own_datasets_are_compared(frame, study):
+    table = scorecard.scorecard_table(frame, study)
+    ours = line(table, dataset="facebook", method="gap", level="edge", epsilon="4")
+    models = frame[(frame["dataset"] == "facebook") & (frame["epsilon"] == "4")]
+    best, _ = select.select_best(models)
+    mean = 100 * best["test_accuracy"].mean()
+    assert ours["published_mean"] == 76.3  # Table 2
+    assert ours["difference"] == pytest.approx(mean - 76.3, abs=1e-9)
+    assert ours["overlap"] == "no" and ours["ci_high"] < 76.3 - ours["published_ci"]
+    elsewhere = line(table, dataset="berkeley13", method="gap", level="edge", epsilon="4")
+    assert np.isnan(elsewhere["difference"]) and elsewhere["overlap"] == ""
+    assert elsewhere["beside"] == scorecard.OTHER_DATASET
+    unprinted = line(table, dataset="facebook", method="gap", level="edge", epsilon="1")
+    assert unprinted["beside"] == scorecard.NOT_PRINTED
+
+
+@pytest.mark.parametrize(
+    ("relation", "higher", "lower", "expected"),
+    [
+        ("above", (70, 69, 71), (60, 59, 61), "holds"),
+        ("above", (70, 65, 75), (66, 62, 70), "holds, intervals overlap"),
+        ("above", (66, 62, 70), (70, 65, 75), "fails, intervals overlap"),
+        ("above", (60, 59, 61), (70, 69, 71), "fails"),
+        ("above", (70, np.nan, np.nan), (60, 59, 61), "holds, intervals overlap"),
+        ("at_least", (66, 62, 70), (70, 65, 75), "holds"),
+        ("at_least", (60, 59, 61), (70, 69, 71), "fails"),
+        ("about", (70, 69, 71), (71.9, 71, 72), "holds"),
+        ("about", (70, 69, 71), (72.1, 71, 73), "fails"),
+        ("about", (73, 72, 74), (70, 69, 71), "fails"),
+        ("above", (np.nan, np.nan, np.nan), (60, 59, 61), "missing"),
+    ],
+)
+def test_verdicts(relation, higher, lower, expected):
+    names = ("mean", "low", "high")
+    values = {f"higher_{n}": v for n, v in zip(names, higher, strict=True)}
+    values |= {f"lower_{n}": v for n, v in zip(names, lower, strict=True)}
+    assert scorecard.verdict(values | {"relation": relation}) == expected
+
+
+def test_orderings_compare_the_selected_models_of_each_side(frame, study):
+    table = scorecard.orderings_table(frame, study)
+    helps = {"claim": "the encoder helps GAP", "level": "edge", "dataset": "facebook"}
+    found = line(table, **helps, epsilon="1")
+    mine = frame[
+        (frame["dataset"] == "facebook")
+        & (frame["method"] == "gap")
+        & (frame["level"] == "edge")
+        & (frame["epsilon"] == "1")
+    ]
+    for side, layers in (("higher", 2), ("lower", 0)):
+        best, _ = select.select_best(mine[mine["hp_encoder_layers"] == layers])
+        assert found[f"{side}_mean"] == pytest.approx(100 * best["test_accuracy"].mean())
+    assert found["verdict"] == "holds"
+    # The MLP reads no edge: one model, held against every ε.
+    flat = table[(table["lower"] == "mlp") & (table["level"] == "edge")]
+    assert set(flat[flat["dataset"] == "facebook"]["epsilon"]) == {"0.5", "1", "4"}
+    assert flat[flat["dataset"] == "facebook"]["lower_mean"].nunique() == 1
+    missing = table[table["verdict"] == "missing"]
+    assert set(missing["dataset"]) == {"berkeley13", "facebook", "amazon"}
+    assert (missing["missing_reason"] != "").all()
+    assert line(table, claim="GAP above SAGE", level="edge", dataset="facebook", epsilon="1")[
+        "missing_reason"
+    ].startswith("SAGE-EDP: not requested")
+
+
+def test_the_figure_shows_one_square_per_ordering_and_one_point_per_printed_cell(frame, study):
+    figure = scorecard.scorecard_figure(frame, study)
+    left, right = figure.axes
+    assert len(left.get_yticks()) == 5  # of Table 2's facebook column, SAGE is not in this study
+    assert len(right.lines) == len(scorecard.orderings_table(frame, study))
+    nothing = scorecard.scorecard_figure(frame.iloc[:0], context(datasets=()))
+    texts = [text.get_text() for axes in nothing.axes for text in axes.texts]
+    assert texts == ["no result on a dataset of the paper", "no ordering to check"]
+
+
+def test_every_papers_orderings_name_levels_and_relations_that_exist():
+    path = PUBLISHED.with_name("orderings.csv")
+    for paper in ("gap", "progap"):
+        table = scorecard.read_orderings(path, paper)
+        assert len(table) and set(table["level"]) <= {"none", "edge", "node"}
+
+
+def test_an_unknown_relation_is_refused(tmp_path):
+    text = PUBLISHED.with_name("orderings.csv").read_text().replace(",above,", ",over,", 1)
+    (tmp_path / "orderings.csv").write_text(text)
+    with pytest.raises(GraphDPError, match="relation 'over'; use above, at_least, about"):
+        scorecard.read_orderings(tmp_path / "orderings.csv", "gap")
