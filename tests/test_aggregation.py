@@ -228,6 +228,19 @@ def test_hops_are_algorithm_1(noise_std):
         assert not np.allclose(found[1], algorithm_1(adjacency, release, clean_input=True)[1])
 
 
+@pytest.mark.parametrize("noise_std", [0.0, 2.5])
+def test_progaps_nap_normalises_its_input_and_not_its_output(noise_std):
+    """ProGAP, equation 7: Σ_j A_ji x_j/‖x_j‖ + N(0, σ²), whatever the scale of x."""
+    adjacency, x0 = random_adjacency(40, 0.2), 7 * random_rows(40, 4)
+    nap = Release(x0, 1, noise_std, noise_std > 0, ("test", 0), renormalise=False)
+    (found,) = aggregation.private_hops(edges_of(adjacency), [nap])
+    noise = rng.generator(*nap.noise_name, "hop", 1).standard_normal(x0.shape)
+    unit = x0.astype(float) / np.linalg.norm(x0.astype(float), axis=1, keepdims=True)
+    expected = adjacency.T.astype(float) @ unit + noise_std * noise
+    np.testing.assert_allclose(found, [expected], rtol=0, atol=1e-5)
+    assert np.linalg.norm(found[0], axis=1).max() > 1.5
+
+
 def test_outputs_have_unit_norm_and_isolated_nodes_stay_zero_without_noise():
     adjacency = random_adjacency(30, 0.3)
     adjacency[:, 7] = False
@@ -320,6 +333,7 @@ def test_noise_differs_by_scale_hops_and_stream():
         ({"noise_std": float("inf")}, "finite and not negative"),
         ({"hops": 0}, "hops must be a whole number of at least 1"),
         ({"hops": 1.5}, "hops must be a whole number of at least 1"),
+        ({"renormalise": False}, "2 hops without normalising between them"),
         ({"x0": np.ones((3, 2))}, "x0 must be a float32 matrix"),
         ({"x0": np.ones(3, np.float32)}, "x0 must be a float32 matrix"),
     ],

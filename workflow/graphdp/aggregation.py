@@ -2,6 +2,8 @@
 
     for k = 1..K:   S = Aᵀ Xᵏ⁻¹;   Xᵏ = normalise(S + N(0, σ²))
 
+One hop that leaves its noisy sums as they are is ProGAP's NAP (equation 7).
+
 A[u, v] = 1 when u sends to v, so row v of S sums the rows of v's in-neighbours. What S changes by
 when the graph changes is stated in `graphdp.privacy.sensitivity`: 1 for one directed edge (GAP,
 appendix A.1, Lemma 1), √D for a node of a D-bounded graph, its own row left out (A.3, Lemma 3).
@@ -35,6 +37,7 @@ from graphdp.progress import progress
 
 # Part of every cache key: raise it when a change alters the bytes of a release.
 MECHANISM = "gap-pma-1"
+NAP_MECHANISM = "progap-nap-1"
 
 # Entries (edges × columns) that `sum_in_edges` gathers at a time: they stay in the processor's
 # cache; but never fewer edges than make a block worth starting.
@@ -171,6 +174,8 @@ class Release:
     stream: name of the noise stream. It must name all that tells this release from others (seed,
       dataset, level, ε, encoder, ...): two releases of different data under the same noise differ
       by an un-noised quantity. σ and K are added to it here.
+    renormalise: whether the rows of a noisy sum are normalised, as Algorithm 1 does; without it
+      (ProGAP's NAP) there is one hop alone, since what is summed must have rows of norm 1.
     """
 
     x0: np.ndarray
@@ -178,6 +183,7 @@ class Release:
     noise_std: float
     private: bool
     stream: tuple[int | str | float, ...]
+    renormalise: bool = True
 
     def __post_init__(self) -> None:
         if self.x0.ndim != 2 or self.x0.dtype != np.float32:
@@ -186,6 +192,8 @@ class Release:
             )
         if isinstance(self.hops, bool) or int(self.hops) != self.hops or self.hops < 1:
             raise GraphDPError(f"hops must be a whole number of at least 1, got {self.hops}")
+        if not self.renormalise and self.hops != 1:
+            raise GraphDPError(f"{self.hops} hops without normalising between them: release one")
         if not (math.isfinite(self.noise_std) and self.noise_std >= 0):
             raise GraphDPError(f"noise_std must be finite and not negative, got {self.noise_std}")
         if self.private and self.noise_std == 0:
@@ -227,7 +235,7 @@ def private_hops(
       ledger: receives one entry for each noisy sum: `hops` for every private release.
 
     Returns:
-      for each release X¹..Xᴷ, float32 (K, n, d), rows of norm 1 (or 0).
+      for each release X¹..Xᴷ, float32 (K, n, d), rows of norm 1 (or 0) if they are renormalised.
 
     Raises:
       GraphDPError: x0 does not fit the graph or is not finite.
@@ -249,14 +257,14 @@ def private_hops(
 
 
 def _perturb(sums: np.ndarray, release: Release, hop: int) -> np.ndarray:
-    """Lines 3 to 5 of Algorithm 1: add the noise, normalise the rows."""
+    """Lines 3 to 5 of Algorithm 1: add the noise, normalise the rows if that is asked for."""
     noise = rng.generator(*release.noise_name, "hop", hop)
     noisy = np.empty(sums.shape, dtype=np.float32)
     for start in range(0, len(sums), _BLOCK_ROWS):
         block = sums[start : start + _BLOCK_ROWS].copy()
         if release.private:
             block += release.noise_std * noise.standard_normal(block.shape)
-        noisy[start : start + _BLOCK_ROWS] = normalize_rows(block)
+        noisy[start : start + _BLOCK_ROWS] = normalize_rows(block) if release.renormalise else block
     return noisy
 
 
@@ -391,7 +399,7 @@ def key(release: Release, fields: dict[str, Any]) -> str:
 def _fields(release: Release) -> dict[str, Any]:
     """All that determines a release besides the edges."""
     return {
-        "mechanism": MECHANISM,
+        "mechanism": MECHANISM if release.renormalise else NAP_MECHANISM,
         "x0": io.sha256_arrays(release.x0),
         "hops": int(release.hops),
         "noise_std": repr(float(release.noise_std)),

@@ -18,6 +18,7 @@ def main(snakemake):
         graph.num_edges,
         params.delta,
         params.calibrate_for,
+        graph.num_nodes,
     )
     io.write_json(snakemake.output[0], entries)
 

@@ -1,6 +1,7 @@
 """Training of blocks of models of equal shape as stacked tensors."""
 
-from graphdp.ensemble.networks import MLP, Encoder, HopClassifier
+from graphdp.ensemble.features import StageInputs
+from graphdp.ensemble.networks import MLP, Encoder, HopClassifier, StageClassifier
 from graphdp.ensemble.training import Fitted, FullBatch, Member, PoissonDP, train
 
 __all__ = [
@@ -11,5 +12,7 @@ __all__ = [
     "HopClassifier",
     "Member",
     "PoissonDP",
+    "StageClassifier",
+    "StageInputs",
     "train",
 ]

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -125,6 +126,7 @@ class PerMember:
         )
         self._inputs = inputs
         self._like = like
+        self.device = like.device
         self._table: Tensor | None = None
 
     def _read(self, member: int, rows: np.ndarray) -> np.ndarray:
@@ -152,4 +154,54 @@ class PerMember:
         return DenseBlock(x.permute(0, 2, 3, 1))
 
 
-Features = SharedSparse | SharedDense | PerMember
+@dataclass(frozen=True)
+class StageInputs:
+    """What a block of `StageClassifier` networks reads.
+
+    features: float32 (n, f), dense or sparse, shared by all members; None if the network does not
+    read them. aggregates: per member a list of `network.aggregates` arrays float32 (n, hidden).
+    """
+
+    features: Any
+    aggregates: Sequence[Sequence[np.ndarray]]
+
+
+class Staged:
+    """The inputs of the branches of a `StageClassifier`: the features, if it reads them, and then
+    each member's own matrices, if it has any."""
+
+    def __init__(self, shared: SharedSparse | SharedDense | None, own: PerMember | None):
+        self.num_nodes = (shared or own).num_nodes
+        self._shared, self._own = shared, own
+        self._nodes: Tensor | None = None
+
+    def twins(self, nodes: np.ndarray) -> np.ndarray:
+        return nodes if self._own else self._shared.twins(nodes)
+
+    def block(
+        self, members: Sequence[int], rows: Sequence[np.ndarray], training: bool
+    ) -> list[Block]:
+        blocks = [self._shared.block(members, rows, training)] if self._shared else []
+        return blocks + (self._split(self._own.block(members, rows, training)) if self._own else [])
+
+    @staticmethod
+    def _split(block: DenseBlock) -> list[Block]:
+        return [DenseBlock(block.x[:, k : k + 1]) for k in range(block.x.shape[1])]
+
+    def prepare_batches(self, train: Sequence[np.ndarray]) -> list[np.ndarray]:
+        table = self._shared.prepare_batches(train) if self._shared else []
+        if not self._own:
+            return table
+        if self._shared:
+            # The members' own table lists all train nodes: which rows of the shared one they are.
+            self._nodes = torch.from_numpy(np.concatenate(table)).to(self._own.device)
+        return self._own.prepare_batches(train)
+
+    def batch(self, rows: Tensor) -> list[Block]:
+        if not self._own:
+            return [self._shared.batch(rows)]
+        own = self._split(self._own.batch(rows))
+        return [self._shared.batch(self._nodes[rows]), *own] if self._shared else own
+
+
+Features = SharedSparse | SharedDense | PerMember | Staged

@@ -1,15 +1,17 @@
 """Forward and backward passes of a stack of networks, written out by hand.
 
 Activations are (S, channels, rows). The backward pass yields, for every linear layer, its input a
-and the gradient g at its output, column by column; a caller adds up a gᵀ as it likes. That is all
-that per-sample clipping needs: the gradient of one sample's loss is the outer product of its
-columns of a and g, and the norm of an outer product is the product of the norms (Goodfellow,
-"Efficient per-example gradient computations", 2015), so no per-sample gradient is ever formed.
+and the gradient g at its output, column by column; a caller adds up a gᵀ as it likes. Besides the
+same for a group norm's weight and bias, that is all that per-sample clipping needs: the gradient of
+one sample's loss is the outer product of its columns of a and g, and the norm of an outer product
+is the product of the norms (Goodfellow, "Efficient per-example gradient computations", 2015), so no
+per-sample gradient is ever formed.
 
 On a CPU these passes are bound by memory: hence the reused buffers and the work done in place.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +19,19 @@ import torch
 from torch import Tensor
 
 from graphdp.ensemble.inputs import Block, DenseBlock, Scratch
-from graphdp.ensemble.networks import BatchNorm, Linear, Normalise, Selu, Stack
+from graphdp.ensemble.networks import (
+    BatchNorm,
+    Branches,
+    GroupNorm,
+    Layer,
+    Linear,
+    Normalise,
+    Selu,
+    Stack,
+)
 
 BATCH_NORM_EPS = 1e-5
+GROUP_NORM_EPS = 1e-5
 BATCH_NORM_MOMENTUM = 0.1
 NORMALISE_EPS = 1e-12
 SELU_ALPHA = 1.6732632423543772848170429916717
@@ -47,30 +59,69 @@ class Delta:
             gradients[f"{self.layer.name}.bias"].add_(self.g.sum(-1, keepdim=True))
 
 
-def forward(stack: Stack, block: Block, scratch: Scratch) -> tuple[Tensor, Tensor | None]:
+@dataclass
+class AffineDelta:
+    """The weight and bias of a group norm, with its normalised input x and the gradient at its
+    output, both (S, channels, rows): a sample's gradient is g · x for the weight, g for the bias.
+    """
+
+    layer: GroupNorm
+    x: Tensor
+    g: Tensor
+
+    def squared_norms(self) -> Tensor:
+        """Squared norm of each sample's gradient, weight and bias together: (S, rows)."""
+        return self.x.square().add_(1).mul_(self.g.square()).sum(1)
+
+    def add_to(self, gradients: Stack) -> None:
+        """Add the gradients summed over the rows."""
+        gradients[f"{self.layer.name}.weight"].add_((self.g * self.x).sum(-1, keepdim=True))
+        gradients[f"{self.layer.name}.bias"].add_(self.g.sum(-1, keepdim=True))
+
+
+# What the first layer reads: a block, or for branches one block each.
+Input = Block | Sequence[Block]
+
+
+def forward(stack: Stack, inputs: Input, scratch: Scratch) -> tuple[Tensor, Tensor | None]:
     """Evaluation mode (batch norm by running statistics): the outputs (S, classes, rows), and the
-    normalised activations (S, channels, rows) of a network that has a `Normalise` layer.
+    network's embedding (S, channels, rows), if it has one: the output of its last branch, or else
+    of its `Normalise` layer.
 
     Both lie in `scratch`: use them before its next use.
     """
-    x: Any = block
-    normalised = None
-    for index, layer in enumerate(stack.layout.layers):
+    return _forward(stack, stack.layout.layers, inputs, scratch)
+
+
+def _forward(
+    stack: Stack, layers: Sequence[Layer], x: Any, scratch: Scratch
+) -> tuple[Tensor, Tensor | None]:
+    embedding = None
+    for layer in layers:
         match layer:
+            case Branches():
+                parts = [
+                    _forward(stack, branch, own, scratch)[0] if branch else _tensor(own)
+                    for branch, own in zip(layer.branches, x, strict=True)
+                ]
+                x, embedding = _concatenate(parts, scratch), parts[-1]
             case Linear():
                 x = _linear(layer, stack, _block(x), scratch)
             case BatchNorm():
                 scale, shift = _running_affine(layer, stack)
-                x = torch.mul(x, scale, out=scratch("batch norm", x.shape)).add_(shift)
+                x = torch.mul(x, scale, out=scratch("norm", x.shape)).add_(shift)
+            case GroupNorm():
+                x, _ = _group_norm(layer, stack, x, scratch)
             case Selu():
-                x = _selu(x, index, scratch)
+                x = _selu(layer, x, scratch)
             case Normalise():
-                x = normalised = x.mul_(_inverse_norms(x, scratch)[0])
-    return x, normalised
+                x = x.mul_(_inverse_norms(x, scratch)[0])
+                embedding = x if embedding is None else embedding
+    return x, embedding
 
 
 def forward_training(
-    stack: Stack, block: Block, scratch: Scratch, weights: Tensor | None = None
+    stack: Stack, inputs: Input, scratch: Scratch, weights: Tensor | None = None
 ) -> tuple[Tensor, list[Any]]:
     """Outputs (S, classes, rows) in training mode, and what `backward` needs of each layer.
 
@@ -78,18 +129,37 @@ def forward_training(
     norm uses the statistics of these nodes, and updates the running ones as torch does. The results
     lie in `scratch`: finish the backward pass before its next use.
     """
-    x: Any = block
+    return _forward_training(stack, stack.layout.layers, inputs, scratch, weights)
+
+
+def _forward_training(
+    stack: Stack, layers: Sequence[Layer], x: Any, scratch: Scratch, weights: Tensor | None
+) -> tuple[Tensor, list[Any]]:
     tape: list[Any] = []
-    for index, layer in enumerate(stack.layout.layers):
+    for layer in layers:
         match layer:
+            case Branches():
+                parts, tapes = [], []
+                for branch, own in zip(layer.branches, x, strict=True):
+                    if branch:
+                        part, saved = _forward_training(stack, branch, own, scratch, weights)
+                    else:
+                        part, saved = _tensor(own), []
+                    parts.append(part)
+                    tapes.append(saved)
+                x = _concatenate(parts, scratch)
+                tape.append(tapes)
             case Linear():
                 tape.append(_block(x))
                 x = _linear(layer, stack, tape[-1], scratch)
             case BatchNorm():
                 x, saved = _batch_norm(layer, stack, x, weights, scratch)
                 tape.append(saved)
+            case GroupNorm():
+                x, saved = _group_norm(layer, stack, x, scratch)
+                tape.append(saved)
             case Selu():
-                x = _selu(x, index, scratch)
+                x = _selu(layer, x, scratch)
                 tape.append(x)
             case Normalise():
                 inverse, norms = _inverse_norms(x, scratch)
@@ -100,24 +170,47 @@ def forward_training(
 
 def backward(
     stack: Stack, tape: list[Any], g: Tensor, gradients: Stack, scratch: Scratch
-) -> list[Delta]:
+) -> list[Delta | AffineDelta]:
     """Propagate the gradient `g` at the outputs, (S, classes, rows), summed over the nodes that a
-    row stands for; returns the linear layers' deltas.
+    row stands for; returns the deltas of the linear layers and of the group norms.
 
     Batch norm's own parameters have no per-sample gradient: they are added to `gradients` here.
     Every delta has a tensor of its own (in `scratch`), which later layers leave alone.
     """
-    deltas: list[Delta] = []
-    for layer, saved in zip(reversed(stack.layout.layers), reversed(tape), strict=True):
+    deltas: list[Delta | AffineDelta] = []
+    _backward(stack, stack.layout.layers, tape, g, gradients, scratch, deltas)
+    return deltas
+
+
+def _backward(
+    stack: Stack,
+    layers: Sequence[Layer],
+    tape: list[Any],
+    g: Tensor,
+    gradients: Stack,
+    scratch: Scratch,
+    deltas: list[Delta | AffineDelta],
+) -> None:
+    for index, (layer, saved) in reversed(list(enumerate(zip(layers, tape, strict=True)))):
         match layer:
+            case Branches():
+                parts = g.split(layer.outputs, 1)
+                for k, (branch, part) in enumerate(zip(layer.branches, parts, strict=True)):
+                    if branch:
+                        part = scratch(f"g branch {k}", part.shape).copy_(part)
+                        _backward(stack, branch, saved[k], part, gradients, scratch, deltas)
             case Linear():
                 deltas.append(Delta(layer, saved, g))
-                if len(deltas) < stack.layout.linear_layers:
+                if index > 0:  # the first layer's input is data
                     weight = stack[f"{layer.name}.weight"][:, 0]
                     shape = (len(g), layer.inputs, g.shape[-1])
                     g = torch.bmm(weight, g, out=scratch(f"g {layer.name}", shape))
             case BatchNorm():
                 g = _batch_norm_backward(layer, stack, saved, g, gradients, scratch)
+            case GroupNorm():
+                x, inverse = saved
+                deltas.append(AffineDelta(layer, x, g))
+                g = _group_norm_backward(layer, stack, x, inverse, g, scratch)
             case Selu():
                 torch.ops.aten.elu_backward.grad_input(
                     g, SELU_ALPHA, SELU_SCALE, 1.0, True, saved, grad_input=g
@@ -127,7 +220,17 @@ def backward(
                 # d(x/‖x‖) = (g - y⟨y, g⟩)/‖x‖; below the floor the norm counts as constant.
                 along = torch.mul(g, y, out=scratch("work", g.shape)).sum(1, keepdim=True)
                 g = g.addcmul_(y, along.mul_(norms > NORMALISE_EPS), value=-1).mul_(inverse)
-    return deltas
+
+
+def _tensor(block: Block) -> Tensor:
+    """A dense block of one group as a tensor (S or 1, channels, rows)."""
+    return block.x[:, 0]
+
+
+def _concatenate(parts: list[Tensor], scratch: Scratch) -> Tensor:
+    members, channels, rows = (max(part.shape[i] for part in parts) for i in range(3))
+    shape = (members, channels * len(parts), rows)
+    return torch.cat(parts, 1, out=scratch("branches", shape))
 
 
 def _block(x: Any) -> Block:
@@ -139,11 +242,11 @@ def _linear(layer: Linear, stack: Stack, block: Block, scratch: Scratch) -> Tens
     return x if layer.absorbed else x.add_(stack[f"{layer.name}.bias"])
 
 
-def _selu(x: Tensor, index: int, scratch: Scratch) -> Tensor:
+def _selu(layer: Selu, x: Tensor, scratch: Scratch) -> Tensor:
     """SELU, by exp2, which is three times as fast on a CPU as torch's expm1; near zero the result
     is off by at most a rounding error of 1 (6e-8 in float32)."""
     below = SELU_SCALE * SELU_ALPHA  # of which exp(x) - 1, here exp2(log2(below) + x log2(e))
-    y = torch.clamp_max(x, 0, out=scratch(f"selu {index}", x.shape))
+    y = torch.clamp_max(x, 0, out=scratch(f"selu {layer.name}", x.shape))
     torch.add(x.new_tensor(math.log2(below)), y, alpha=math.log2(math.e), out=y)
     y.exp2_().sub_(below)
     return y.add_(torch.clamp_min(x, 0, out=scratch("work", x.shape)), alpha=SELU_SCALE)
@@ -185,7 +288,7 @@ def _batch_norm(
     stack[f"{layer.name}.running_mean"].lerp_(mean, BATCH_NORM_MOMENTUM)
     stack[f"{layer.name}.running_var"].lerp_(unbiased, BATCH_NORM_MOMENTUM)
     scale = inverse * stack[f"{layer.name}.weight"]
-    y = torch.mul(centred, scale, out=scratch("batch norm", x.shape))
+    y = torch.mul(centred, scale, out=scratch("norm", x.shape))
     return y.add_(stack[f"{layer.name}.bias"]), (centred, inverse, weights, count)
 
 
@@ -208,3 +311,24 @@ def _batch_norm_backward(
         common = torch.mul(centred, slope, out=scratch("work", g.shape)).add_(mean)
         g.addcmul_(common, weights, value=-1)
     return g.mul_(inverse * stack[f"{layer.name}.weight"])
+
+
+def _group_norm(
+    layer: GroupNorm, stack: Stack, x: Tensor, scratch: Scratch
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    unit = torch.sub(x, x.mean(1, keepdim=True), out=scratch(layer.name, x.shape))
+    variance = torch.mul(unit, unit, out=scratch("work", x.shape)).mean(1, keepdim=True)
+    inverse = variance.add_(GROUP_NORM_EPS).rsqrt_()
+    unit.mul_(inverse)
+    y = torch.mul(unit, stack[f"{layer.name}.weight"], out=scratch("norm", x.shape))
+    return y.add_(stack[f"{layer.name}.bias"]), (unit, inverse)
+
+
+def _group_norm_backward(
+    layer: GroupNorm, stack: Stack, unit: Tensor, inverse: Tensor, g: Tensor, scratch: Scratch
+) -> Tensor:
+    """With x̂ = unit and h = weight · g: dx = inverse · (h - mean(h) - x̂ mean(h x̂)), per row."""
+    h = torch.mul(g, stack[f"{layer.name}.weight"], out=scratch(f"g {layer.name}", g.shape))
+    slope = torch.mul(h, unit, out=scratch("work", g.shape)).mean(1, keepdim=True)
+    mean = h.mean(1, keepdim=True)
+    return h.addcmul_(unit, slope, value=-1).sub_(mean).mul_(inverse)

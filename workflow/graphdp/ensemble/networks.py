@@ -1,13 +1,16 @@
-"""The networks of GAP, and their parameters as one block of a stack of models.
+"""The networks of GAP and ProGAP, and their parameters as one block of a stack of models.
 
-A network is a short sequence of layers. The `Layout` gives every parameter its place in a flat
-vector of length P, so a stack of S models is one (S, P) tensor: noise, clipping and Adam act on
-all parameters of all members at once, and each layer works on views of it.
+A network is a short sequence of layers, the first of which may be branches side by side. The
+`Layout` gives every parameter its place in a flat vector of length P, so a stack of S models is one
+(S, P) tensor: noise, clipping and Adam act on all parameters of all members at once, and each layer
+works on views of it.
 
-Source: Sajadmanesh et al., GAP (USENIX Security 2023), sections 4 and 7.3.
+Sources: Sajadmanesh et al., GAP (USENIX Security 2023), sections 4 and 7.3; Sajadmanesh and
+Gatica-Perez, ProGAP (WSDM 2024), sections 4.1 and 5.3.
 """
 
 import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -43,8 +46,19 @@ class BatchNorm:
 
 
 @dataclass(frozen=True)
+class GroupNorm:
+    """`torch.nn.GroupNorm` with one group (eps 1e-5): each row by its own mean and variance over
+    the channels, then a weight and a bias per channel. It mixes no samples."""
+
+    name: str
+    channels: int
+
+
+@dataclass(frozen=True)
 class Selu:
-    """`torch.nn.SELU`."""
+    """`torch.nn.SELU`. `name` tells apart those whose outputs are needed at the same time."""
+
+    name: str
 
 
 @dataclass(frozen=True)
@@ -52,12 +66,23 @@ class Normalise:
     """Each row divided by its L2 norm, as `torch.nn.functional.normalize`."""
 
 
-Layer = Linear | BatchNorm | Selu | Normalise
+@dataclass(frozen=True)
+class Branches:
+    """Sequences of layers side by side, each with an input of its own; outputs concatenated.
+
+    A branch without layers passes its input on. Stands only at the beginning of a network.
+    """
+
+    branches: tuple[tuple["Layer", ...], ...]
+    outputs: int  # of each branch
+
+
+Layer = Linear | BatchNorm | GroupNorm | Selu | Normalise | Branches
 
 
 def _activation(batch_norm: bool, name: str, channels: int, bias: str | None = None) -> list[Layer]:
     norm: list[Layer] = [BatchNorm(name, channels, bias)] if batch_norm else []
-    return [*norm, Selu()]
+    return [*norm, Selu(name)]
 
 
 def _perceptron(inputs: int, hidden: int, depth: int, outputs: int, norm: bool) -> list[Layer]:
@@ -151,7 +176,72 @@ class HopClassifier:
         return (bases, *_head(self.hidden * (self.hops + 1), self.classes, self.batch_norm))
 
 
-Network = MLP | Encoder | HopClassifier
+@dataclass(frozen=True)
+class StageClassifier:
+    """ProGAP's submodel M_s of stage s: `base_layers` linear layers per base MLP 0..s, each with
+    (batch or group norm and) SELU; the bases' outputs concatenated (JK), rows L2-normalised, and
+    a linear head. Base 0 reads the features, base k ≥ 1 the noisy sums of stage k.
+
+    batch_norm: group norm with one group instead, where it is False (node level). layerwise: the
+    bases before the last are frozen, and read as their outputs (n, hidden).
+
+    ProGAP, equations 9 and 10 and section 5.3. The paper leaves open the order of norm and SELU
+    (norm first here, as in GAP) and the normalisation before the head, which is its code's.
+    """
+
+    stage: int
+    in_features: int
+    hidden: int
+    base_layers: int
+    classes: int
+    batch_norm: bool
+    layerwise: bool = False
+
+    def __post_init__(self):
+        _check(self, stage=0, base_layers=1)
+
+    @property
+    def reads_features(self) -> bool:
+        """Whether the first input is the features; if not, all are matrices (n, hidden)."""
+        return self.stage == 0 or not self.layerwise
+
+    @property
+    def aggregates(self) -> int:
+        """Number of inputs (n, hidden), besides the features if those are read."""
+        return self.stage + (not self.reads_features)
+
+    @property
+    def sequence(self) -> tuple[Layer, ...]:
+        frozen = self.stage if self.layerwise else 0
+        bases = [self._base(k) if k >= frozen else () for k in range(self.stage + 1)]
+        width = self.hidden * len(bases)
+        head = Linear("head", width, self.classes)
+        return (Branches(tuple(bases), self.hidden), Normalise(), head)
+
+    def _base(self, k: int) -> tuple[Layer, ...]:
+        layers: list[Layer] = []
+        inputs = self.in_features if k == 0 else self.hidden
+        for i in range(self.base_layers):
+            linear, norm = f"base{k}_linear{i}", f"base{k}_norm{i}"
+            layers.append(Linear(linear, inputs, self.hidden, absorbed=self.batch_norm))
+            if not self.batch_norm:
+                layers.append(GroupNorm(norm, self.hidden))
+            layers += _activation(self.batch_norm, norm, self.hidden, f"{linear}.bias")
+            inputs = self.hidden
+        return tuple(layers)
+
+
+Network = MLP | Encoder | HopClassifier | StageClassifier
+
+
+def leaves(layers: Sequence[Layer]) -> Iterator[Layer]:
+    """The layers in order, those of branches one after the other."""
+    for layer in layers:
+        if isinstance(layer, Branches):
+            for branch in layer.branches:
+                yield from branch
+        else:
+            yield layer
 
 
 class Layout:
@@ -165,47 +255,50 @@ class Layout:
     def __init__(self, network: Network):
         self.network = network
         self.layers = network.sequence
+        self.leaves = tuple(leaves(self.layers))
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.running: dict[str, tuple[int, ...]] = {}
-        for layer in self.layers:
+        for layer in self.leaves:
             if isinstance(layer, Linear):
                 self.shapes[f"{layer.name}.weight"] = (layer.groups, layer.inputs, layer.outputs)
                 self.shapes[f"{layer.name}.bias"] = (layer.groups * layer.outputs, 1)
-            elif isinstance(layer, BatchNorm):
+            elif isinstance(layer, BatchNorm | GroupNorm):
                 for name in ("weight", "bias"):
                     self.shapes[f"{layer.name}.{name}"] = (layer.channels, 1)
+            if isinstance(layer, BatchNorm):
                 for name in ("running_mean", "running_var"):
                     self.running[f"{layer.name}.{name}"] = (layer.channels, 1)
-        self.row = self.layers[0].outputs
+        self.row = self.leaves[0].outputs
         size = sum(math.prod(shape) for shape in self.shapes.values())
         self.size = -(-size // self.row) * self.row
-        self.linear_layers = sum(isinstance(layer, Linear) for layer in self.layers)
 
     @cached_property
     def width(self) -> int:
         """Sum of the widths of all activations of one row, its input included (for memory)."""
-        total = self.layers[0].inputs * self.layers[0].groups
-        width = 0
-        for layer in self.layers:
+        total = width = self.leaves[0].inputs * self.leaves[0].groups
+        for layer in self.leaves:
             if isinstance(layer, Linear):
                 width = layer.groups * layer.outputs
             total += width
+        for layer in self.layers:
+            if isinstance(layer, Branches):  # their other inputs, and the concatenation twice
+                total += 3 * layer.outputs * len(layer.branches)
         return total
 
     def initial(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Parameters (P,) and running statistics (R,) of a fresh model, float64.
 
-        Weights and biases U(±1/√fan_in), as `torch.nn.Linear` and PyG's `Linear`; batch norm
+        Weights and biases U(±1/√fan_in), as `torch.nn.Linear` and PyG's `Linear`; norms
         weight 1, bias 0, running mean 0, running variance 1.
         """
         parts = []
-        for layer in self.layers:
+        for layer in self.leaves:
             if isinstance(layer, Linear):
                 bound = 1 / math.sqrt(layer.inputs)
                 for name in ("weight", "bias"):
                     shape = self.shapes[f"{layer.name}.{name}"]
                     parts.append(rng.uniform(-bound, bound, math.prod(shape)))
-            elif isinstance(layer, BatchNorm):
+            elif isinstance(layer, BatchNorm | GroupNorm):
                 parts += [np.ones(layer.channels), np.zeros(layer.channels)]
         values = np.zeros(self.size)
         flat = np.concatenate(parts)
@@ -271,3 +364,13 @@ class Stack:
             array = array.squeeze(-1) if array.ndim == 2 else array
             arrays[name] = np.array(array[0] if array.ndim == 3 and len(array) == 1 else array)
         return arrays
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Overwrite some of the parameters and running statistics of a stack of one, named and
+        shaped as `arrays` gives them. Raises `GraphDPError` for those that the network lacks."""
+        own = self.arrays()
+        for name, array in arrays.items():
+            if name not in own or own[name].shape != array.shape:
+                raise GraphDPError(f"initial {name} of shape {array.shape} is not in the network")
+            view, tensor = self[name][0], torch.from_numpy(array).to(self.values)
+            view.copy_((tensor.mT if view.ndim == 3 else tensor).reshape(view.shape))

@@ -9,8 +9,8 @@ standard deviation noise_multiplier · C in every coordinate.
 import torch
 from torch import Tensor
 
-from graphdp.ensemble.inputs import Block, Scratch
-from graphdp.ensemble.layers import backward, forward_training
+from graphdp.ensemble.inputs import Scratch
+from graphdp.ensemble.layers import Input, backward, forward_training
 from graphdp.ensemble.networks import Stack
 
 # As in Opacus: keeps the quotient finite, and rounds the factor down.
@@ -19,7 +19,7 @@ _NORM_EPS = 1e-6
 
 def add_clipped_gradients(
     stack: Stack,
-    block: Block,
+    block: Input,
     labels: Tensor,
     present: Tensor,
     max_grad_norm: float,

@@ -6,8 +6,8 @@ speed and nothing else, so a member's result does not depend on which others are
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,24 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from graphdp.ensemble.features import Features, PerMember, SharedDense, SharedSparse
-from graphdp.ensemble.inputs import Block, Scratch
-from graphdp.ensemble.layers import backward, forward, forward_training
-from graphdp.ensemble.networks import Encoder, HopClassifier, Layout, Network, Stack
+from graphdp.ensemble.features import (
+    Features,
+    PerMember,
+    SharedDense,
+    SharedSparse,
+    Staged,
+    StageInputs,
+)
+from graphdp.ensemble.inputs import Scratch
+from graphdp.ensemble.layers import Input, backward, forward, forward_training
+from graphdp.ensemble.networks import (
+    Encoder,
+    HopClassifier,
+    Layout,
+    Network,
+    Stack,
+    StageClassifier,
+)
 from graphdp.ensemble.optimiser import Adam
 from graphdp.ensemble.private import GaussianNoise, add_clipped_gradients
 from graphdp.ensemble.sampling import PoissonRounds
@@ -37,6 +51,8 @@ class Member:
     stream: the name of its random streams; "init", "sampling" and "noise" are appended to it.
     noise_multiplier: noise std / max_grad_norm; 0 unless trained by `PoissonDP`.
     train, val, test: int64 node indices, none of them empty.
+    initial: parameters and running statistics to start from, named and shaped as in
+    `Fitted.parameters`; what it does not name is drawn afresh.
     """
 
     stream: tuple
@@ -45,6 +61,7 @@ class Member:
     train: np.ndarray
     val: np.ndarray
     test: np.ndarray
+    initial: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -76,9 +93,11 @@ class Fitted:
     """A trained model, at its best epoch by validation accuracy or at its last.
 
     Accuracies are fractions, by the checkpoint that was kept. best_epoch counts from 1.
-    predictions: int16 (n,) for all nodes. embedding: float32 (n, hidden) of an `Encoder`, else
-    None. parameters: by name, as `torch.nn` shapes them. history: validation accuracy after each
-    epoch, float64 (epochs,). rounds: Poisson rounds that were executed (0 for full batches).
+    predictions: int16 (n,) for all nodes. embedding: float32 (n, hidden) of an `Encoder`, or of
+    the last base of a `StageClassifier`, else None. parameters: by name, as `torch.nn` shapes them.
+    history: validation accuracy after each epoch, float64 (epochs,). train_history: training
+    accuracy likewise, in evaluation mode, if it was asked for. rounds: Poisson rounds that were
+    executed (0 for full batches).
     """
 
     train_accuracy: float
@@ -90,6 +109,7 @@ class Fitted:
     parameters: dict[str, np.ndarray]
     history: np.ndarray
     rounds: int
+    train_history: np.ndarray | None = None
 
 
 def train(
@@ -103,6 +123,7 @@ def train(
     device: str = "auto",
     memory_mb: int = 2048,
     label: str = "",
+    train_history: bool = False,
     dtype: torch.dtype = torch.float32,
 ) -> list[Fitted]:
     """Train every member and return the results in the order of `members`.
@@ -111,12 +132,13 @@ def train(
     else up to the rounding of sums, which libraries order by the shape of a stack.
 
     features: float32 (n, f), dense or `scipy.sparse`, shared by all members; for a `HopClassifier`
-    a sequence with, per member, an array (n, hops + 1, d) or a list of hops + 1 arrays (n, d).
-    labels: int64 (n,), or (len(members), n) where they differ. checkpoint: "best_validation" keeps
-    the first epoch of highest validation accuracy, "last" the last epoch. device: "auto" takes CUDA
-    if there is one. memory_mb: members are trained in chunks that fit into this many MiB. label:
-    names the work in progress lines (no lines without it). Equal arguments give equal results on
-    the same kind of device.
+    a sequence with, per member, an array (n, hops + 1, d) or a list of hops + 1 arrays (n, d); for
+    a `StageClassifier` its `StageInputs`. labels: int64 (n,), or (len(members), n) where they
+    differ. checkpoint: "best_validation" keeps the first epoch of highest validation accuracy,
+    "last" the last epoch. device: "auto" takes CUDA if there is one. memory_mb: members are trained
+    in chunks that fit into this many MiB. label: names the work in progress lines (no lines without
+    it). train_history: also evaluate on the training nodes after every epoch, which changes no
+    result. Equal arguments give equal results on the same kind of device.
 
     Raises `GraphDPError` on arguments that do not fit together, on a noise multiplier of 0 (or
     less) in `PoissonDP` without `noise_free`, and if the parameters become infinite.
@@ -125,12 +147,13 @@ def train(
     device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
     like = torch.empty(0, dtype=dtype, device=device)
     layout = Layout(network)
-    shared = None if isinstance(network, HopClassifier) else _shared(features, layout, like)
+    shared = _shared(network, features, layout, like)
     results: list[Fitted | None] = [None] * len(members)
     for chunk in _chunks(layout, shared, members, training, like, memory_mb):
-        source = shared or PerMember([features[s] for s in chunk], like)
+        source = _source(network, features, shared, chunk, like)
         name = label and f"{label} {min(chunk) + 1}-{max(chunk) + 1} of {len(members)}"
-        job = _Chunk(layout, source, labels[chunk], [members[s] for s in chunk], like)
+        own = [members[s] for s in chunk]
+        job = _Chunk(layout, source, labels[chunk], own, like, train_history)
         rounds = job.fit(training, checkpoint, name)
         for s, result in zip(chunk, job.results(checkpoint, rounds), strict=True):
             results[s] = result
@@ -164,7 +187,9 @@ def _check(network, features, labels, members, training, checkpoint) -> np.ndarr
 
 
 def _check_features(network, features, num_nodes: int, members: int) -> None:
-    if isinstance(network, HopClassifier):
+    if isinstance(network, StageClassifier):
+        _check_stage_inputs(network, features, num_nodes, members)
+    elif isinstance(network, HopClassifier):
         if sparse.issparse(features) or len(features) != members:
             raise GraphDPError(f"a HopClassifier needs one input per member ({members})")
         expected = (num_nodes, network.hops + 1, network.in_features)
@@ -181,6 +206,20 @@ def _check_features(network, features, num_nodes: int, members: int) -> None:
         raise GraphDPError(
             f"features have shape {features.shape}, not {(num_nodes, network.in_features)}"
         )
+
+
+def _check_stage_inputs(network, inputs, num_nodes: int, members: int) -> None:
+    if not isinstance(inputs, StageInputs) or len(inputs.aggregates) != members:
+        raise GraphDPError(
+            f"a StageClassifier needs StageInputs with one entry per member ({members})"
+        )
+    expected = (num_nodes, network.in_features)
+    if network.reads_features and getattr(inputs.features, "shape", None) != expected:
+        raise GraphDPError(f"features of a StageClassifier must have the shape {expected}")
+    expected = [(num_nodes, network.hidden)] * network.aggregates
+    for own in inputs.aggregates:
+        if [part.shape for part in own] != expected:
+            raise GraphDPError(f"a member's aggregates must be {len(expected)} of {expected[:1]}")
 
 
 def _check_member(member: Member, num_nodes: int, training: FullBatch | PoissonDP) -> None:
@@ -204,10 +243,25 @@ def _check_member(member: Member, num_nodes: int, training: FullBatch | PoissonD
         raise GraphDPError(f"noise multiplier {multiplier} of {member.stream} would not be used")
 
 
-def _shared(features: Any, layout: Layout, like: Tensor) -> Features:
+def _shared(network: Network, features: Any, layout: Layout, like: Tensor) -> Features | None:
+    """The matrix that all members read, if there is one."""
+    if isinstance(network, StageClassifier):
+        features = features.features if network.reads_features else None
+    if features is None or isinstance(network, HopClassifier):
+        return None
     if sparse.issparse(features):
         return SharedSparse(sparse.csr_matrix(features), layout, like)
     return SharedDense(np.asarray(features), like)
+
+
+def _source(
+    network: Network, features: Any, shared: Features | None, chunk: list[int], like: Tensor
+) -> Features:
+    """What the members of a chunk read."""
+    if isinstance(network, StageClassifier):
+        own = [features.aggregates[s] for s in chunk]
+        return Staged(shared, PerMember(own, like) if network.aggregates else None)
+    return shared or PerMember([features[s] for s in chunk], like)
 
 
 def _chunks(
@@ -244,9 +298,11 @@ def _member_bytes(
     if isinstance(training, PoissonDP):
         copies += 2 * GaussianNoise.STEPS
         rows = _width(training)
-        if shared is None:
-            own = num_train * layout.layers[0].inputs * layout.layers[0].groups
-        elif isinstance(shared, SharedSparse):
+        if isinstance(layout.network, StageClassifier):
+            own = num_train * layout.network.hidden * layout.network.aggregates
+        elif shared is None:
+            own = num_train * layout.leaves[0].inputs * layout.leaves[0].groups
+        if isinstance(shared, SharedSparse):
             row += 2 * shared.longest * layout.row
     return like.element_size() * (copies * layout.size + rows * row + own)
 
@@ -322,16 +378,23 @@ class _Chunk:
         labels: np.ndarray,
         members: list[Member],
         like: Tensor,
+        train_history: bool,
     ):
         self.layout, self.source, self.labels, self.members = layout, source, labels, members
         self.like = like
         self.scratch = Scratch(like)
         initial = [layout.initial(generator(*m.stream, "init")) for m in members]
         self.stack = Stack(layout, *(self._tensor(np.stack(v)) for v in zip(*initial, strict=True)))
+        for one, m in zip(self.stack.members, members, strict=True):
+            one.load(m.initial)
         rates = self._tensor(np.array([[m.learning_rate] for m in members]))
         self.adam = Adam(self.stack.values, rates)
-        self.validation = [self._validation(s) for s in range(len(members))]
+        self.validation = [self._evaluation(s, m.val) for s, m in enumerate(members)]
         self.history: list[Tensor] = []
+        self.training = []
+        if train_history:
+            self.training = [self._evaluation(s, m.train) for s, m in enumerate(members)]
+        self.train_history: list[Tensor] = []
         self.best = torch.full((len(members),), -1, device=like.device)
         self.kept = Stack(layout, self.stack.values.clone(), self.stack.running.clone())
 
@@ -348,18 +411,27 @@ class _Chunk:
         )
         return rows, cells.reshape(classes, rows.size)
 
-    def _validation(self, s: int) -> tuple[Block, Tensor]:
-        """A member's distinct validation inputs, and how often each occurs in each class."""
-        rows, nodes = self._distinct(s, self.members[s].val)
-        return self._member_block(s, rows), torch.from_numpy(nodes).to(self.like.device)
+    def _evaluation(self, s: int, nodes: np.ndarray) -> tuple[Input, Tensor]:
+        """A member's distinct inputs among some nodes, and how often each occurs in each class."""
+        rows, counts = self._distinct(s, nodes)
+        return self._member_block(s, rows), torch.from_numpy(counts).to(self.like.device)
 
-    def _member_block(self, s: int, rows: np.ndarray) -> Block:
+    def _member_block(self, s: int, rows: np.ndarray) -> Input:
         return self.source.block([s], [rows], training=False)
 
-    def _predict(self, stack: Stack, s: int, block: Block) -> tuple[Tensor, Tensor | None]:
-        """Member s: predicted classes (rows,), and the normalised activations (1, ., rows)."""
-        logits, normalised = forward(stack.members[s], block, self.scratch)
-        return logits[0].max(0).indices, normalised  # twice as fast as argmax
+    def _predict(self, stack: Stack, s: int, block: Input) -> tuple[Tensor, Tensor | None]:
+        """Member s: predicted classes (rows,), and the network's embedding (1, ., rows)."""
+        logits, embedding = forward(stack.members[s], block, self.scratch)
+        return logits[0].max(0).indices, embedding  # twice as fast as argmax
+
+    def _correct(self, nodes: list[tuple[Input, Tensor]]) -> Tensor:
+        """How many of its nodes each member classifies rightly, int64 (S,)."""
+        return torch.stack(
+            [
+                counts.gather(0, self._predict(self.stack, s, block)[0].unsqueeze(0)).sum()
+                for s, (block, counts) in enumerate(nodes)
+            ]
+        )
 
     def fit(self, training: FullBatch | PoissonDP, checkpoint: str, label: str) -> int:
         """Train; returns the number of Poisson rounds."""
@@ -423,13 +495,10 @@ class _Chunk:
 
     def _end_epoch(self, checkpoint: str) -> None:
         """Evaluate on the validation nodes, and keep the parameters that are best so far."""
-        correct = torch.stack(
-            [
-                nodes.gather(0, self._predict(self.stack, s, block)[0].unsqueeze(0)).sum()
-                for s, (block, nodes) in enumerate(self.validation)
-            ]
-        )
+        correct = self._correct(self.validation)
         self.history.append(correct)
+        if self.training:
+            self.train_history.append(self._correct(self.training))
         if checkpoint == "best_validation":
             better = (correct > self.best).unsqueeze(1)
             for kept, now in (
@@ -449,26 +518,33 @@ class _Chunk:
         network = self.layout.network
         predictions = np.empty((count, size), np.int16)
         embedding = None
-        if isinstance(network, Encoder):
+        if isinstance(network, Encoder | StageClassifier):
             embedding = np.empty((count, size, network.hidden), np.float32)
         twins = self.source.twins(np.arange(size))
         distinct = np.unique(twins)
         for start in range(0, distinct.size, PREDICTION_ROWS):
             rows = distinct[start : start + PREDICTION_ROWS]
             for s in range(count):
-                classes, normalised = self._predict(self.kept, s, self._member_block(s, rows))
+                classes, embedded = self._predict(self.kept, s, self._member_block(s, rows))
                 predictions[s, rows] = classes.cpu().numpy()
                 if embedding is not None:
-                    embedding[s, rows] = normalised[0].T.cpu().numpy()
+                    embedding[s, rows] = embedded[0].T.cpu().numpy()
         history = torch.stack(self.history, 1).cpu().numpy()
+        train_history = [None] * count
+        if self.train_history:
+            train_history = torch.stack(self.train_history, 1).cpu().numpy()
         predictions = predictions[:, twins]
         embedding = None if embedding is None else embedding[:, twins]
         return [
-            self._result(s, predictions[s], embedding, history[s], checkpoint, rounds)
+            self._result(
+                s, predictions[s], embedding, history[s], train_history[s], checkpoint, rounds
+            )
             for s in range(count)
         ]
 
-    def _result(self, s, predictions, embedding, correct, checkpoint, rounds) -> Fitted:
+    def _result(
+        self, s, predictions, embedding, correct, train_correct, checkpoint, rounds
+    ) -> Fitted:
         member = self.members[s]
         right = predictions == self.labels[s]
         best = int(correct.argmax()) if checkpoint == "best_validation" else len(correct) - 1
@@ -482,4 +558,5 @@ class _Chunk:
             parameters=self.kept.members[s].arrays(),
             history=correct / member.val.size,
             rounds=rounds,
+            train_history=None if train_correct is None else train_correct / member.train.size,
         )

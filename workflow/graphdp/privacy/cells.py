@@ -27,6 +27,7 @@ def calibrate_cell(
     num_edges: int,
     delta: str | float,
     calibrate_for: str = "published",
+    num_nodes: int | None = None,
 ) -> list[dict[str, Any]]:
     """Calibrate every plan setting x number of training nodes of a cell.
 
@@ -34,11 +35,18 @@ def calibrate_cell(
     training nodes at node level), or a number; ignored at level none. calibrate_for: "published" or
     "corrected", the analysis that meets the target. Returns JSON-able entries: `dataset`,
     `settings`, `num_train`, what `Calibration.to_dict` gives and, as `epsilons`, what this noise is
-    worth under every analysis of the method. Raises `GraphDPError` as `calibrate` does, and if δ is
-    not below 1 / number of units.
+    worth under every analysis of the method. num_nodes: nodes of the graph; with it a degree bound
+    that bounds nothing is refused. Raises `GraphDPError` as `calibrate` does, and if δ is not below
+    1 / number of units.
     """
     entries = []
     for setting in settings:
+        if num_nodes is not None and setting.get("max_degree", 0) >= num_nodes:
+            raise GraphDPError(
+                f"config: max_degree {setting['max_degree']} is larger than {dataset} allows: "
+                f"{num_nodes} nodes have at most {num_nodes - 1} neighbours each, and noise grows "
+                "with its square root; set max_degree to at most that"
+            )
         for num_train in sorted(set(num_trains)):
             result = calibrate(
                 calibration_plan(method, level, setting, num_train, calibrate_for),
