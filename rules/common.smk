@@ -87,7 +87,10 @@ def encoder_calibration(wildcards):
 
 def fit_inputs(wildcards):
     """What a method's last stage reads besides the graph and the calibration."""
-    if "aggregate" not in methods.load(wildcards.method).STAGES:
+    stages = methods.load(wildcards.method).STAGES
+    if "bound_degree" in stages:
+        return {"bounded": bounded_files(wildcards)}
+    if "aggregate" not in stages:
         return {}
     stem = f"results/{STUDY.study}/aggregates/{cell_path(wildcards)}/{wildcards.block}"
     return {"aggregates": f"{stem}.json", "encoders": f"{encoder_stem(wildcards)}.npz"}

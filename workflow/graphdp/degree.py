@@ -168,6 +168,17 @@ def load_masks(path: str | os.PathLike, *, graph: str) -> DegreeMasks:
     return DegreeMasks(max_degree, masks)
 
 
+def load_bounds(
+    paths: Iterable[str | os.PathLike], *, graph: str
+) -> dict[int, dict[int, np.ndarray]]:
+    """Read the masks of several degree bounds: D -> seed -> kept edges, bool (m,).
+
+    Raises `GraphDPError` as `load_masks` does.
+    """
+    loaded = [load_masks(path, graph=graph) for path in paths]
+    return {found.max_degree: found.masks for found in loaded}
+
+
 def _check_max_degree(max_degree: int) -> None:
     if isinstance(max_degree, bool) or int(max_degree) != max_degree or max_degree < 1:
         raise GraphDPError(f"max_degree must be a whole number of at least 1, got {max_degree}")

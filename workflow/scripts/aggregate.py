@@ -8,11 +8,7 @@ from graphdp.methods.block import Block
 def main(snakemake):
     block = Block.of_job(snakemake)
     encoders = io.load_npz(snakemake.input.encoders)
-    bounded = [
-        degree.load_masks(path, graph=block.graph.fingerprint())
-        for path in snakemake.input.get("bounded", [])
-    ]
-    masks = {found.max_degree: found.masks for found in bounded}
+    masks = degree.load_bounds(snakemake.input.bounded, graph=block.graph.fingerprint())
     cache = AggregateCache(snakemake.params.cache)
     releases = methods.load(block.method).aggregate(
         block, snakemake.params.settings, encoders, masks, cache

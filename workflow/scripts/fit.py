@@ -1,6 +1,6 @@
 """Train the final models of a block of seeds and write one row for each."""
 
-from graphdp import io, job, methods
+from graphdp import degree, io, job, methods
 from graphdp.aggregation import AggregateCache
 from graphdp.methods.block import Block
 from graphdp.methods.rows import write_rows
@@ -14,6 +14,9 @@ def main(snakemake):
         encoders = io.load_npz(snakemake.input.encoders)
         releases = io.read_json(snakemake.input.aggregates)["releases"]
         inputs = [encoders, releases, AggregateCache(snakemake.params.cache)]
+    elif "bound_degree" in method.STAGES:
+        masks = degree.load_bounds(snakemake.input.bounded, graph=block.graph.fingerprint())
+        inputs = [masks, AggregateCache(snakemake.params.cache)]
     models = method.fit(block, snakemake.params.settings, *inputs)
     write_rows(snakemake.output[0], snakemake.wildcards.study, block, method, models)
 

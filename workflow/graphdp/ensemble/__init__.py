@@ -2,7 +2,7 @@
 
 from graphdp.ensemble.features import StageInputs
 from graphdp.ensemble.networks import MLP, Encoder, HopClassifier, StageClassifier
-from graphdp.ensemble.training import Fitted, FullBatch, Member, PoissonDP, train
+from graphdp.ensemble.training import Fitted, FullBatch, Member, PoissonDP, predict, train
 
 __all__ = [
     "MLP",
@@ -14,5 +14,6 @@ __all__ = [
     "PoissonDP",
     "StageClassifier",
     "StageInputs",
+    "predict",
     "train",
 ]

@@ -144,8 +144,7 @@ def train(
     less) in `PoissonDP` without `noise_free`, and if the parameters become infinite.
     """
     labels = _check(network, features, labels, members, training, checkpoint)
-    device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-    like = torch.empty(0, dtype=dtype, device=device)
+    like = _like(device, dtype)
     layout = Layout(network)
     shared = _shared(network, features, layout, like)
     results: list[Fitted | None] = [None] * len(members)
@@ -158,6 +157,41 @@ def train(
         for s, result in zip(chunk, job.results(checkpoint, rounds), strict=True):
             results[s] = result
     return results  # type: ignore[return-value]
+
+
+def predict(
+    network: Network,
+    features: Any,
+    parameters: Mapping[str, np.ndarray],
+    *,
+    device: str = "auto",
+    dtype: torch.dtype = torch.float32,
+) -> np.ndarray:
+    """The classes that one trained network predicts for all nodes, int16 (n,).
+
+    features: as `train` takes them for one member. parameters: a `Fitted.parameters`, all of them.
+    """
+    like = _like(device, dtype)
+    layout = Layout(network)
+    sizes = (layout.size, sum(math.prod(shape) for shape in layout.running.values()))
+    stack = Stack(layout, *(like.new_zeros(1, size) for size in sizes))
+    if missing := {*layout.shapes, *layout.running} - set(parameters):
+        raise GraphDPError(f"parameters of {network} lack {', '.join(sorted(missing))}")
+    stack.load(parameters)
+    shared = _shared(network, features, layout, like)
+    source = _source(network, features, shared, [0], like)
+    scratch = Scratch(like)
+    classes = np.empty(source.num_nodes, np.int16)
+    for start in range(0, source.num_nodes, PREDICTION_ROWS):
+        rows = np.arange(start, min(start + PREDICTION_ROWS, source.num_nodes))
+        logits, _ = forward(stack, source.block([0], [rows], training=False), scratch)
+        classes[rows] = logits[0].max(0).indices.cpu().numpy()
+    return classes
+
+
+def _like(device: str, dtype: torch.dtype) -> Tensor:
+    device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    return torch.empty(0, dtype=dtype, device=device)
 
 
 def _check(network, features, labels, members, training, checkpoint) -> np.ndarray:

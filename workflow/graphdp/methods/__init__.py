@@ -3,7 +3,8 @@
 A method's module states, without importing torch (the training code is imported where it is used):
 
 - `LEVELS`: privacy level -> the `Settings` type of its hyperparameters at that level;
-- `STAGES`: which of the stages before `fit` it has ("encode", "aggregate");
+- `STAGES`: which of the stages before `fit` it has: "encode" and "aggregate", or "bound_degree" for
+  a method whose `fit` makes its own releases, over the bounded graph at node level;
 - `USES_GRAPH`: whether it ever reads an edge (if not, its edge-level ε is 0);
 - `plan_settings`, `encoder_settings`, `release_settings`: the part of the hyperparameters that its
   plan and each stage read, so that a stage is re-run exactly when something it reads has changed;
@@ -15,7 +16,7 @@ What it releases stands in `graphdp.privacy`: its plan in `plans`, all analyses 
 import importlib
 from types import ModuleType
 
-METHODS = ("gap", "mlp")
+METHODS = ("gap", "mlp", "progap")
 
 
 def load(method: str) -> ModuleType:

@@ -144,35 +144,27 @@ def aggregate(block: Block, settings: list[dict[str, Any]], encoders, masks, cac
     Returns one record per release: `seed`, `settings` and the `key` under which `cache` holds
     Xᵏ for k = 1..K, float32 (K, n, d).
     """
-    from graphdp import aggregation
+    from graphdp.aggregation import Release
+    from graphdp.methods.releases import release_runs
 
-    graph, private = block.graph, block.epsilon != "inf"
-    by_mask: dict[tuple | None, list[Run]] = {}
-    for seed, setting in block.runs(settings):
-        # Without a degree bound all seeds aggregate over the same edges, read once for all.
-        bound = (setting["max_degree"], seed) if block.level == "node" else None
-        by_mask.setdefault(bound, []).append((seed, setting))
+    def release(seed: int, setting: dict[str, Any]) -> Release:
+        return Release(
+            x0=initial_features(block.graph, encoders, seed, setting["encoder"]),
+            hops=setting["hops"],
+            noise_std=block.noise_std(setting["plan"], seed, "aggregation"),
+            private=block.epsilon != "inf",
+            # Split and checkpoint shape the encoder: studies that differ there share no noise.
+            stream=block.stream(
+                seed, "aggregation", block.split_rule, block.checkpoint, key(setting)
+            ),
+        )
 
-    records = []
-    for bound, runs in by_mask.items():
-        keep = masks[bound[0]][bound[1]] if bound else None
-        releases = [
-            aggregation.Release(
-                x0=initial_features(graph, encoders, seed, setting["encoder"]),
-                hops=setting["hops"],
-                noise_std=block.noise_std(setting["plan"], seed, "aggregation"),
-                private=private,
-                # Split and checkpoint shape the encoder: studies that differ there share no noise.
-                stream=block.stream(
-                    seed, "aggregation", block.split_rule, block.checkpoint, key(setting)
-                ),
-            )
-            for seed, setting in runs
-        ]
-        keys = cache.release(graph, keep, releases)
-        for (seed, setting), name in zip(runs, keys, strict=True):
-            records.append({"seed": seed, "settings": setting, "key": name})
-    return records
+    runs = block.runs(settings)
+    keys = release_runs(block, runs, masks, cache, release)
+    return [
+        {"seed": seed, "settings": setting, "key": name}
+        for (seed, setting), name in zip(runs, keys, strict=True)
+    ]
 
 
 def initial_features(graph, encoders, seed: int, encoder: dict[str, Any] | None):

@@ -4,6 +4,7 @@ import json
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from graphdp import io, job
@@ -21,6 +22,10 @@ def write_rows(
 ) -> None:
     """Write the rows of a training job's (seed, setting, fitted model) triples as CSV.
 
+    A model's `rounds` are those of its last training, or of every phase of its plan by name. If its
+    training history was kept, the column `curves` holds the training and validation accuracies
+    after each epoch of each stage: {"train": [[...], ...], "val": [[...], ...]}.
+
     `cpu_seconds` and `wall_seconds` are the job's own, process start included, divided by its
     models; `peak_rss_mb` is the job's. Raises `GraphDPError` if a model was not trained for exactly
     the Poisson rounds that its plan accounts.
@@ -35,7 +40,11 @@ def write_rows(
             method.plan_settings(block.level, setting),
             block.split(seed).train.size,
         )
-        cells.check_rounds(entry, "classifier", model.rounds)
+        if isinstance(model.rounds, dict):
+            for phase in {*model.rounds, *cells.private_phases(entry)}:
+                cells.check_rounds(entry, phase, model.rounds.get(phase, 0))
+        else:
+            cells.check_rounds(entry, "classifier", model.rounds)
         rows.append(
             {
                 "study": study,
@@ -62,5 +71,10 @@ def write_rows(
                 "versions": versions,
             }
         )
+        if model.train_history is not None:
+            curves = {"train": model.train_history, "val": model.history}
+            rows[-1]["curves"] = key(
+                {part: [np.round(c, 5).tolist() for c in of] for part, of in curves.items()}
+            )
     with io.atomic_path(path) as temporary:
         pd.DataFrame(rows).to_csv(temporary, index=False)

@@ -17,13 +17,16 @@ def train_runs(
     network: Callable[[dict[str, Any]], Any],
     noise: Callable[[int, dict[str, Any]], float],
     features: Callable[[list[Run]], Any],
+    initial: Callable[[int, dict[str, Any]], dict[str, Any]] | None = None,
+    train_history: bool = False,
 ) -> list[Any]:
     """Train one model per run, those of equal shape together; returns them in the order of `runs`.
 
     Levels none and edge train with full batches; level node with DP-Adam, for exactly the Poisson
     rounds that `dpsgd_rounds` gives the plan. `network(setting)` states a model's shape,
     `noise(seed, setting)` its noise multiplier at node level, `features(runs)` the inputs of a
-    group of runs; `purpose` names the streams and the log lines.
+    group of runs, `initial(seed, setting)` the parameters that a model starts from (none: all are
+    drawn); `purpose` names the streams and the log lines.
     """
     private = block.level == "node"
 
@@ -53,6 +56,7 @@ def train_runs(
                     train=nodes.train,
                     val=nodes.val,
                     test=nodes.test,
+                    initial=initial(seed, setting) if initial else {},
                 )
             )
         fitted = train(
@@ -65,6 +69,7 @@ def train_runs(
             device=block.device,
             memory_mb=block.memory_mb,
             label=purpose,
+            train_history=train_history,
         )
         for index, model in zip(indices, fitted, strict=True):
             models[index] = model

@@ -137,6 +137,11 @@ def label(entry: dict[str, Any]) -> dict[str, str]:
     }
 
 
+def private_phases(entry: dict[str, Any]) -> list[str]:
+    """The phases of an entry's plan that train by DP-SGD, in order."""
+    return [m["phase"] for m in entry["plan"]["mechanisms"] if "steps" in m]
+
+
 def check_rounds(entry: dict[str, Any], phase: str, rounds: int) -> None:
     """Refuse a model that was not trained for exactly the Poisson rounds that its plan accounts.
 
