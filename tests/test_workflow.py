@@ -271,6 +271,34 @@ def test_two_runs_at_once_are_refused(project):
 
 
 @pytest.mark.slow
+def test_progap_releases_in_its_own_training_jobs(tmp_path):
+    """Stages and releases take turns, so a cell is bound_degree, calibrate and one fit per block;
+    the aggregates stay in the cache, and nothing is made again."""
+    project = Project(tmp_path)
+    depth, quick = {"depth": [1, 2]}, {"epochs": 2, "batch_size": 64, "max_degree": 4}
+    entries = [
+        {"method": "progap", "level": "none", "epochs": 4} | depth,
+        {"method": "progap", "level": "edge", "epsilon": [4], "epochs": 4} | depth,
+        {"method": "progap", "level": "node", "epsilon": [8]} | depth | quick,
+    ]
+    curves = entries[1] | {"depth": 2, "history": True}
+    project.configure(experiments={"accuracy": entries, "convergence": [curves]})
+    assert project.planned("rows")["fit"] == 4
+    project.snakemake("rows")
+    rows = pd.read_csv(tmp_path / "results/tiny/rows.csv", dtype={"epsilon": str})
+    assert rows.groupby("level").size().to_dict() == {"none": 4, "edge": 6, "node": 4}
+    assert rows["test_accuracy"].between(0, 1).all()
+    assert rows["curves"].notna().sum() == 2
+    assert project.planned("rows") == {}
+    kept = {path: path.stat().st_mtime_ns for path in tmp_path.glob("results/cache/**/*.npy")}
+    # Edge: depth 1 and 2, 2 seeds; the same again for the convergence, found in the cache.
+    assert len(kept) == 2 * (2 + 3 + 3)
+    shutil.rmtree(tmp_path / "results/tiny/fits")
+    project.snakemake("rows")
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", ["workflow", "job"])
 def test_a_killed_run_resumes(tmp_path, victim):
     """`kill -9` in mid-run: the next run finishes and no half-written file is left in its way."""
