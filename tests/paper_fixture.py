@@ -14,6 +14,8 @@ CLAIMS = {
     ("gap", "edge"): ("as_published", "edge_directed", "proven"),
     ("gap", "node"): ("as_published", "node_add_remove", "refuted"),
     ("mlp", "node"): ("as_published", "node_add_remove", "conditional"),
+    ("progap", "edge"): ("as_published", "edge_directed", "proven"),
+    ("progap", "node"): ("as_published", "node_add_remove", "refuted"),
 }
 _FULL = {"hidden": 16, "learning_rate": 0.01, "epochs": 100}
 _PRIVATE = {
@@ -143,10 +145,10 @@ def _row(study, dataset, spec, epsilon, setting, seed):
     method, level = spec["method"], spec["level"]
     noise = generator("synthetic", dataset, method, level, epsilon, json.dumps(setting), seed)
     budget = 0.0 if level == "none" else 1 / float(epsilon)
-    top = {"gap": 0.80, "mlp": 0.51}[method] - 0.15 * (len(dataset) % 3)
+    top = {"gap": 0.80, "mlp": 0.51, "progap": 0.85}[method] - 0.15 * (len(dataset) % 3)
     loss = {"none": 0.0, "edge": 0.05, "node": 0.25}[level] * min(budget, 2)
-    loss += 0.01 * abs(setting.get("hops", 1) - (2 if budget < 0.5 else 1))
-    loss += 0.1 * (setting.get("encoder_layers", 2) == 0)
+    loss += 0.01 * abs(setting.get("hops", setting.get("depth", 1)) - (2 if budget < 0.5 else 1))
+    loss += 0.1 * (setting.get("encoder_layers", 2) == 0) + 0.08 * setting.get("layerwise", False)
     loss += 0.03 * abs(setting.get("max_degree", 100) - 100) / 100
     basis, adjacency, status = CLAIMS.get((method, level), ("", "", ""))
     return {

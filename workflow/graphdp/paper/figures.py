@@ -1,8 +1,10 @@
-"""GAP's Figures 6 to 9 as functions of rows. Each returns a matplotlib Figure, unsaved.
+"""GAP's Figures 6 to 9 and ProGAP's 2 to 4 as functions of rows: matplotlib Figures, unsaved.
 
 A panel or line without results says so in the figure; it never fails and never draws a zero.
 """
 
+import itertools
+import json
 import os
 import re
 import textwrap
@@ -19,6 +21,7 @@ from graphdp.paper import style
 from graphdp.paper.accuracy import ACCURACY_EXPERIMENT, accuracy_table
 from graphdp.paper.cells import (
     NO_METHOD,
+    NOT_AVAILABLE,
     NOT_REQUESTED,
     expected_cells,
     experiment_rows,
@@ -29,11 +32,12 @@ from graphdp.paper.cells import (
 from graphdp.paper.labels import EDGE_FREE_METHODS, method_label, scope_text, status_text
 from graphdp.paper.rows import read_rows
 from graphdp.paper.scorecard import scorecard_figure
-from graphdp.paper.select import CELL, select_best, summarise
+from graphdp.paper.select import CELL, bootstrap_ci, select_best, summarise
 
 ENCODER_EXPERIMENT, HOPS_EXPERIMENT, DEGREE_EXPERIMENT = "encoder", "hops", "degree"
+DEPTH_EXPERIMENT, CONVERGENCE_EXPERIMENT, LAYERWISE_EXPERIMENT = "depth", "convergence", "layerwise"
 _PRIVATE_LEVELS = ("edge", "node")
-_WITH_ENCODER = "hp_with_encoder"
+_WITH_ENCODER, _PROGRESSIVE = "hp_with_encoder", "hp_progressive"
 
 
 @dataclass(frozen=True)
@@ -79,44 +83,16 @@ def figure6(rows: pd.DataFrame, context: Mapping) -> Figure:
 
 def figure7(rows: pd.DataFrame, context: Mapping) -> Figure:
     """With and without the encoder: accuracy against ε, edge level left, node level right."""
-
-    def panel(ax: Axes, summary: pd.DataFrame, level: str) -> None:
-        for (method, encoder), line in summary.groupby(["method", _WITH_ENCODER]):
-            colour, marker = style.method_style(method)
-            name = method_label(method, level)
-            line = line.assign(x=line["epsilon"].astype(float)).sort_values("x")
-            if encoder:
-                _line(
-                    ax, line["x"], line, label=f"{name} with encoder", color=colour, marker=marker
-                )
-            else:
-                hollow = {"marker": marker, "markerfacecolor": "white", "linestyle": "--"}
-                label = f"{name} without encoder"
-                _line(ax, line["x"], line, label=label, color=colour, **hollow)
-        _epsilon_axis(ax, summary, level)
-
-    with style.theme():
-        if "hp_encoder_layers" in rows.columns:
-            layers = pd.to_numeric(rows["hp_encoder_layers"])
-            rows = rows.assign(**{_WITH_ENCODER: (layers > 0).astype(object).where(layers.notna())})
-        summary = _summary(rows, context, ENCODER_EXPERIMENT, _WITH_ENCODER)
-        return _grid(summary, context, ENCODER_EXPERIMENT, _PRIVATE_LEVELS, panel)
+    if "hp_encoder_layers" in rows.columns:
+        layers = pd.to_numeric(rows["hp_encoder_layers"])
+        rows = rows.assign(**{_WITH_ENCODER: (layers > 0).astype(object).where(layers.notna())})
+    names = ("with encoder", "without encoder")
+    return _contrast(rows, context, ENCODER_EXPERIMENT, "encoder_layers", _WITH_ENCODER, names)
 
 
 def figure8(rows: pd.DataFrame, context: Mapping) -> Figure:
     """Accuracy against the number of hops, one line per ε; edge level left, node level right."""
-
-    def panel(ax: Axes, summary: pd.DataFrame, level: str) -> None:
-        _lines_by_epsilon(ax, summary, "hp_hops", level)
-        ax.set_xlabel("hops K")
-        _ticks(ax, sorted(summary["hp_hops"].unique()))
-
-    with style.theme():
-        # The accuracy experiment trains every number of hops; it serves where none is named.
-        own = HOPS_EXPERIMENT in context.get("experiments", {})
-        experiment = HOPS_EXPERIMENT if own else ACCURACY_EXPERIMENT
-        summary = _summary(rows, context, experiment, "hp_hops")
-        return _grid(summary, context, experiment, _PRIVATE_LEVELS, panel)
+    return _by_number(rows, context, HOPS_EXPERIMENT, "hops", "hops K")
 
 
 def figure9(rows: pd.DataFrame, context: Mapping) -> Figure:
@@ -130,7 +106,61 @@ def figure9(rows: pd.DataFrame, context: Mapping) -> Figure:
 
     with style.theme():
         summary = _summary(rows, context, DEGREE_EXPERIMENT, "hp_max_degree")
-        return _grid(summary, context, DEGREE_EXPERIMENT, ("node",), panel)
+        return _grid(summary, context, DEGREE_EXPERIMENT, ("node",), panel, "max_degree")
+
+
+def progap_figure3(rows: pd.DataFrame, context: Mapping) -> Figure:
+    """Convergence: accuracy on training and validation nodes after every epoch, stage by stage."""
+    mine = experiment_rows(rows, context, CONVERGENCE_EXPERIMENT)
+    kept = mine["curves"] != "" if "curves" in mine.columns else np.zeros(len(mine), dtype=bool)
+    best, _ = select_best(mine[kept])
+
+    def panel(ax: Axes, summary: pd.DataFrame, level: str) -> None:
+        tokens = sorted(summary["epsilon"].unique(), key=float)
+        colours = dict(zip(tokens, style.series_colours(len(tokens)), strict=True))
+        for cell in summary[list(CELL)].itertuples(index=False):
+            models = best[(best[list(CELL)] == list(cell)).all(axis=1)]
+            curves = [json.loads(text) for text in models["curves"]]
+            for part, dashes in (("train", "--"), ("val", "-")):
+                accuracy = np.array([np.concatenate(curve[part]) for curve in curves])
+                line = pd.DataFrame(
+                    [bootstrap_ci(100 * values) for values in accuracy.T],
+                    columns=["mean", "ci_low", "ci_high"],
+                )
+                label = {"train": "training", "val": "validation"}[part]
+                label += "" if len(tokens) == 1 else f", {cell.epsilon}"
+                shape = {"color": colours[cell.epsilon], "linestyle": dashes, "linewidth": 1.1}
+                _line(ax, line.index + 1, line, label=label, **shape)
+            ends = np.cumsum([len(stage) for stage in curves[0]["val"]])
+        for end in ends[:-1]:
+            ax.axvline(end + 0.5, color="0.6", linewidth=0.8, linestyle=":")
+        ends = [0, *ends]
+        middles = [(low + high) / 2 + 0.5 for low, high in itertools.pairwise(ends)]
+        ax.xaxis.set_major_locator(FixedLocator(middles))
+        names = {middle: f"{stage}" for stage, middle in enumerate(middles)}
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: names.get(value, "")))
+        ax.xaxis.set_minor_locator(NullLocator())
+        ax.grid(False, axis="x")
+        what = _epsilon_title(summary, level).replace("ε (", f"ε = {', '.join(tokens)} (", 1)
+        ax.set_xlabel(f"stage, {ends[1]} epochs each\n" + _wrap(what, 52))
+
+    with style.theme():
+        summary = summarise(best)
+        return _grid(summary, context, CONVERGENCE_EXPERIMENT, _PRIVATE_LEVELS, panel, "history")
+
+
+def progap_figure4(rows: pd.DataFrame, context: Mapping) -> Figure:
+    """Accuracy against the depth, one line per ε; edge level left, node level right."""
+    return _by_number(rows, context, DEPTH_EXPERIMENT, "depth", "depth K")
+
+
+def progap_layerwise(rows: pd.DataFrame, context: Mapping) -> Figure:
+    """Progressive against layer-wise training (earlier bases frozen): accuracy against ε."""
+    if "hp_layerwise" in rows.columns:
+        frozen = rows["hp_layerwise"]
+        rows = rows.assign(**{_PROGRESSIVE: (frozen == False).where(frozen.notna(), None)})  # noqa: E712
+    names = ("progressive", "layer-wise")
+    return _contrast(rows, context, LAYERWISE_EXPERIMENT, "layerwise", _PROGRESSIVE, names)
 
 
 FIGURES: dict[str, Drawing] = {
@@ -159,7 +189,77 @@ FIGURES: dict[str, Drawing] = {
     "figure9": Drawing(
         "Figure 9", figure9, "Effect of the maximum degree on accuracy at node level."
     ),
+    "progap_figure2": Drawing(
+        "ProGAP Figure 2",
+        figure6,
+        "Accuracy against ε at edge level (left) and node level (right). Bands are 95 % bootstrap "
+        "intervals over seeds; horizontal lines are methods without privacy or without edges.",
+    ),
+    "progap_figure3": Drawing(
+        "ProGAP Figure 3",
+        progap_figure3,
+        "Convergence over the stages at edge level (left) and node level (right): accuracy on "
+        "training and validation nodes, in evaluation mode, after every epoch.",
+    ),
+    "progap_figure4": Drawing(
+        "ProGAP Figure 4",
+        progap_figure4,
+        "Effect of the depth on accuracy at edge level (left) and node level (right).",
+    ),
+    "progap_layerwise": Drawing(
+        "ProGAP, progressive or layer-wise",
+        progap_layerwise,
+        "Progressive training (all bases train in every stage) against layer-wise training (the "
+        "bases of earlier stages are frozen) at edge level (left) and node level (right).",
+    ),
 }
+
+
+# ------------------------------------------------------------------------------------------- kinds
+
+
+def _by_number(
+    rows: pd.DataFrame, context: Mapping, experiment: str, name: str, label: str
+) -> Figure:
+    """Accuracy against a whole-numbered hyperparameter, one line per ε; edge left, node right."""
+    column = f"hp_{name}"
+
+    def panel(ax: Axes, summary: pd.DataFrame, level: str) -> None:
+        _lines_by_epsilon(ax, summary, column, level)
+        ax.set_xlabel(label)
+        _ticks(ax, sorted(summary[column].unique()))
+
+    with style.theme():
+        # The accuracy experiment trains every value; it serves where none is named.
+        own = experiment in context.get("experiments", {})
+        experiment = experiment if own else ACCURACY_EXPERIMENT
+        summary = _summary(rows, context, experiment, column)
+        return _grid(summary, context, experiment, _PRIVATE_LEVELS, panel, name)
+
+
+def _contrast(
+    rows: pd.DataFrame,
+    context: Mapping,
+    experiment: str,
+    hyperparameter: str,
+    column: str,
+    names: tuple[str, str],
+) -> Figure:
+    """Accuracy against ε where `column`, made from `hyperparameter`, is true, and where it is not;
+    `names` say which is which."""
+
+    def panel(ax: Axes, summary: pd.DataFrame, level: str) -> None:
+        for (method, true), line in summary.groupby(["method", column]):
+            colour, marker = style.method_style(method)
+            line = line.assign(x=line["epsilon"].astype(float)).sort_values("x")
+            shape = {} if true else {"markerfacecolor": "white", "linestyle": "--"}
+            label = f"{method_label(method, level)} {names[0] if true else names[1]}"
+            _line(ax, line["x"], line, label=label, color=colour, marker=marker, **shape)
+        _epsilon_axis(ax, summary, level)
+
+    with style.theme():
+        summary = _summary(rows, context, experiment, column)
+        return _grid(summary, context, experiment, _PRIVATE_LEVELS, panel, hyperparameter)
 
 
 # ------------------------------------------------------------------------------------------ panels
@@ -336,8 +436,15 @@ def _grid(
     experiment: str,
     levels: Sequence[str],
     panel: Callable[[Axes, pd.DataFrame, str], None],
+    hyperparameter: str,
 ) -> Figure:
-    """Dataset × level panels: one line per dataset, or two datasets per line for a single level."""
+    """Dataset × level panels: one line per dataset, or two datasets per line for a single level.
+
+    The figure is about the methods of the experiment that have the hyperparameter.
+    """
+    entries = context.get("experiments", {}).get(experiment, [])
+    methods = {entry["method"] for entry in entries if hyperparameter in entry}
+    expected = [cell for cell in expected_cells(context, experiment) if cell[1] in methods]
     datasets = study_datasets(context)
     places = [(dataset, level) for dataset in datasets for level in levels]
     columns = 2 if len(places) > 1 else 1
@@ -347,9 +454,7 @@ def _grid(
         ax.set_title(f"{dataset}, {level} level")
         mine = summary[(summary["dataset"] == dataset) & (summary["level"] == level)]
         if mine.empty:
-            asked = [
-                c for c in expected_cells(context, experiment) if (c[0], c[2]) == (dataset, level)
-            ]
+            asked = [cell for cell in expected if (cell[0], cell[2]) == (dataset, level)]
             _empty_panel(
                 ax, missing_reason(asked[0], context) if asked else _reason(dataset, context)
             )
@@ -361,11 +466,8 @@ def _grid(
     found = set(shown.itertuples(index=False, name=None))
     missing = [
         dict(zip(CELL, cell, strict=True)) | {"missing_reason": missing_reason(cell, context)}
-        for cell in expected_cells(context, experiment)
-        if cell not in found
-        and cell[0] not in _unavailable(context)
-        and cell[1] not in EDGE_FREE_METHODS
-        and cell[2] in levels
+        for cell in expected
+        if cell not in found and cell[0] not in _unavailable(context) and cell[2] in levels
     ]
     _finish(figure, axes, datasets, _not_shown(missing, shown))
     return figure
@@ -376,7 +478,8 @@ def _unavailable(context: Mapping) -> Mapping[str, str]:
 
 
 def _reason(dataset: str, context: Mapping) -> str:
-    return _unavailable(context).get(dataset) or NOT_REQUESTED
+    unavailable = _unavailable(context)
+    return f"{NOT_AVAILABLE}: {unavailable[dataset]}" if dataset in unavailable else NOT_REQUESTED
 
 
 def _share_y(line: Sequence[Axes]) -> None:

@@ -197,6 +197,8 @@ TABLES: dict[str, Table] = {
     "orderings": Table("Orderings", orderings_table, show_orderings, ORDERING_NUMBERS),
     "table1": Table("Table 1", table1, show_statistics, STATISTICS_NUMBERS),
     "table2": Table("Table 2", published_table, show_published, FLOATS, COUNTS),
+    "progap_table1": Table("ProGAP Table 1", table1, show_statistics, STATISTICS_NUMBERS),
+    "progap_table2": Table("ProGAP Table 2", published_table, show_published, FLOATS, COUNTS),
 }
 
 
