@@ -19,14 +19,11 @@ and both mean test accuracies, which show that the work is the same.
 import argparse
 import json
 import math
-import os
-import resource
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
+import arms
 import numpy as np
 
 HOPS, MAX_DEGREE, HIDDEN, RATE = 2, 100, 16, 0.01
@@ -36,15 +33,7 @@ EPSILON = {"edp": 4.0, "ndp": 8.0}  # as in GAP's Table 2
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--mirror", help="folder with the raw files of the dataset")
-    parser.add_argument("--dataset", default="berkeley13")
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--part", choices=["edp", "ndp", "all"], default="all")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--arm", choices=ARMS, help=argparse.SUPPRESS)
-    parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    args = arms.parser(__doc__.splitlines()[0], ["edp", "ndp"]).parse_args()
     if args.arm:
         run_arm(args)
         return
@@ -52,23 +41,16 @@ def main() -> None:
         work = Path(folder)
         prepare(args, work)
         for part in ["edp", "ndp"] if args.part == "all" else [args.part]:
-            compare(part, args, work)
+            arms.compare(__file__, f"GAP-{part.upper()}", part, args, work)
 
 
 def prepare(args: argparse.Namespace, work: Path) -> None:
     """The graph and the noise multipliers, as earlier jobs of a workflow would leave them."""
-    from graphdp.data.download import download
-    from graphdp.data.preprocess import preprocess
-    from graphdp.data.registry import load_registry
     from graphdp.data.split import split
     from graphdp.privacy.calibration import calibrate
     from graphdp.privacy.plans import gap_plan
 
-    config = Path(__file__).resolve().parents[2] / "config" / "datasets.yaml"
-    spec = load_registry(config).resolve(args.dataset)
-    download(spec, work / "raw", mirror=args.mirror)
-    graph = preprocess(spec, work / "raw")
-    graph.save(work / "graph.npz")
+    graph = arms.prepare_graph(args.dataset, args.mirror, work)
     num_train = split(graph.raw_num_nodes, graph.node_ids, 1, 0).train.size
     dpsgd = dict(
         num_train=num_train,
@@ -90,35 +72,6 @@ def prepare(args: argparse.Namespace, work: Path) -> None:
         f"{args.dataset}: {graph.num_nodes} nodes, {num_train} of them train, "
         f"{graph.num_features} features; noise multipliers "
         f"{noise['edp']:.3f} (edge), {noise['ndp']:.3f} (node)"
-    )
-
-
-def compare(part: str, args: argparse.Namespace, work: Path) -> None:
-    """Run both arms and print what each took per model."""
-    cpu, wall = {}, {}
-    for arm in ARMS:
-        command = [sys.executable, __file__, "--arm", arm, "--work", str(work), "--part", part]
-        command += ["--seeds", str(args.seeds), "--device", args.device]
-        before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-        # One thread each: CPU seconds then measure the work, not the waiting of threads.
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True)
-        if done.returncode:
-            sys.exit(f"the {arm} arm failed")
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        cpu[arm], wall[arm] = seconds / args.seeds, (time.monotonic() - start) / args.seeds
-        found = json.loads(done.stdout.splitlines()[-1])
-        print(
-            f"GAP-{part.upper()} {arm:<8} {cpu[arm]:7.3f} CPU s and {wall[arm]:7.3f} s per model, "
-            f"of which start {found['start'] / args.seeds:.3f}; mean test accuracy "
-            f"{np.mean(found['accuracies']):.4f} ± {np.std(found['accuracies']):.4f}",
-            flush=True,
-        )
-    print(
-        f"GAP-{part.upper()} on {args.device}, {args.seeds} models: plain / ensemble = "
-        f"{cpu['plain'] / cpu['ensemble']:.1f} in CPU time, "
-        f"{wall['plain'] / wall['ensemble']:.1f} in wall time"
     )
 
 
