@@ -167,11 +167,79 @@ def test_long_rows_are_sampled_evenly():
     assert low <= counts.min() and counts.max() <= high
 
 
+def random_csr(seed, nodes, density):
+    """A random digraph without self-loops."""
+    matrix = np.random.default_rng(seed).random((nodes, nodes)) < density
+    np.fill_diagonal(matrix, False)
+    indptr = np.concatenate([[0], np.cumsum(matrix.sum(axis=1))]).astype(np.int64)
+    return indptr, np.nonzero(matrix)[1].astype(np.int32)
+
+
+@given(st.integers(0, 2**32), st.integers(2, 15), st.floats(0, 1), st.integers(1, 16), st.data())
+@settings(max_examples=150, deadline=None)
+def test_public_candidates_do_not_look_at_the_graph(seed, nodes, density, max_degree, data):
+    """Any edge is kept or not as in the complete graph, in any graph over the same ids, also when
+    nodes are missing and the others have moved up: what √D under node_add_remove needs."""
+    num_ids = nodes + data.draw(st.integers(0, 5))
+    ids = np.sort(np.random.default_rng(seed).choice(num_ids, nodes, replace=False))
+    everywhere = random_csr(0, num_ids, 2.0)
+    allowed = np.zeros((num_ids, num_ids), dtype=bool)
+    keep = degree.public_candidates(*everywhere, max_degree, seed)
+    allowed[~np.eye(num_ids, dtype=bool)] = keep
+    assert (allowed.sum(axis=0) == min(max_degree, num_ids - 1)).all()
+    assert (allowed.sum(axis=1) == min(max_degree, num_ids - 1)).all()
+
+    indptr, indices = random_csr(seed, nodes, density)
+    keep = degree.public_candidates(indptr, indices, max_degree, seed, ids, num_ids)
+    senders = np.repeat(np.arange(nodes), np.diff(indptr))
+    assert keep.dtype == bool
+    assert np.array_equal(keep, allowed[ids[senders], ids[indices]])
+    more = degree.public_candidates(indptr, indices, max_degree + 1, seed, ids, num_ids)
+    assert (keep <= more).all()
+
+
+def test_blocks_do_not_change_public_candidates(monkeypatch):
+    indptr, indices = random_csr(3, 90, 0.4)
+    indptr = np.concatenate([[0, 0], indptr, indptr[-1:], indptr[-1:]])  # rows without edges
+    whole = degree.public_candidates(indptr, indices, 7, 3)
+    for entries in (1, 37, 1000):
+        monkeypatch.setattr(degree, "_BLOCK_ENTRIES", entries)
+        assert np.array_equal(whole, degree.public_candidates(indptr, indices, 7, 3))
+
+
+def test_public_candidates_drop_self_loops_and_take_empty_graphs():
+    indptr, indices = np.array([0, 2, 3]), np.array([0, 1, 1], dtype=np.int32)
+    assert degree.public_candidates(indptr, indices, 5, 0).tolist() == [False, True, False]
+    empty = np.zeros(0, dtype=np.int32)
+    assert degree.public_candidates(np.array([0, 0]), empty, 1, 0).shape == (0,)
+    assert degree.public_candidates(np.array([0]), empty, 1, 0).shape == (0,)
+
+
+def test_every_edge_is_a_candidate_equally_often():
+    """Over 20,000 seeds every ordered pair of 5 ids is kept Binomial(20000, 2 / 4) times. Exact
+    tails, Bonferroni over 20 pairs and two sides: false alarm at most 1e-6 in all."""
+    indptr, indices = random_csr(0, 5, 2.0)
+    counts = sum(
+        degree.public_candidates(indptr, indices, 2, seed).astype(int) for seed in range(20_000)
+    )
+    low, high = stats.binom.ppf([ALPHA / 40, 1 - ALPHA / 40], 20_000, 0.5)
+    assert low <= counts.min() and counts.max() <= high
+
+
+@pytest.mark.parametrize("ids", [[0, 1], [0, 1, 1], [0, 1, 5], [-1, 0, 1]])
+def test_ids_outside_the_universe_are_refused(ids):
+    indptr, indices = csr([1, 0, 0])
+    with pytest.raises(GraphDPError, match="ids must be 3 different numbers"):
+        degree.public_candidates(indptr, indices, 1, 0, np.array(ids), 5)
+
+
 @pytest.mark.parametrize("bad", [0, -3, 2.5, True])
 def test_a_bad_bound_is_refused(bad):
     indptr, indices = csr([4])
     with pytest.raises(GraphDPError, match="max_degree must be a whole number of at least 1"):
         degree.bound_out_degree(indptr, indices, bad, 0)
+    with pytest.raises(GraphDPError, match="max_degree must be a whole number of at least 1"):
+        degree.public_candidates(indptr, indices, bad, 0)
 
 
 @pytest.mark.parametrize("indptr", [[0, 2], [1, 3], [0, 4, 3], []])

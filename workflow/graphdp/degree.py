@@ -8,7 +8,8 @@ What a row keeps depends on (seed, row, degree of the row) and on nothing else: 
 on how many there are, or on blocks. A node that takes no part therefore leaves the samples of all
 others as they are (the "participant" adjacency), as long as their own out-lists stay. It does not
 repair node-level adjacency in which removing a node also shortens other nodes' lists: those draw
-anew, and no bound on the number of changed rows holds (see the privacy notes in the README).
+anew, and no bound on the number of changed rows holds (`graphdp.privacy.stability` has the
+counterexamples). `public_candidates` is the bound that holds there.
 """
 
 import os
@@ -64,6 +65,76 @@ def bound_out_degree(
         edges = indptr[rows[block], None] + columns
         keep[edges[inside]] = smallest[inside]
     return keep
+
+
+def public_candidates(
+    indptr: np.ndarray,
+    indices: np.ndarray,
+    max_degree: int,
+    seed: int,
+    ids: np.ndarray | None = None,
+    num_ids: int | None = None,
+) -> np.ndarray:
+    """Keep the edges to the `max_degree` ids that a node may send to, drawn without its edges.
+
+    The ids stand in a circle, in a public pseudorandom order; a node may send to the D ids that
+    follow its own. So no node sends to more than D others, and none receives from more.
+
+    Whether u → v stays depends on nothing but (seed, u, v, number of ids). A removed node r takes
+    its own edges along and no other: its at most D receivers move by x_r, norm ≤ √D, the own row
+    of r left out (`sensitivity.public_candidates`). With that row, which sums at most D others,
+    it is √(D + D²), if rows of absent ids are released as well.
+
+    An edge stays with probability D / (number of ids - 1) over the seed, which must be public or
+    at least not depend on the graph. D ≥ number of ids - 1 keeps all edges but self-loops.
+
+    Args:
+      indptr: int64 (n + 1,). indices: int32 (m,). Row = source of the edges.
+      max_degree: D, number of ids that a node may send to, at least 1.
+      seed: of the order of the ids. Equal seeds give nested choices: D keeps what D - 1 keeps.
+      ids: int64 (n,), each node's id in the public universe; by default its position.
+      num_ids: size of the public universe; by default n.
+
+    Returns:
+      keep, bool (m,): True for the edges that stay.
+
+    Raises:
+      GraphDPError: `max_degree` below 1, `indptr` and `indices` that do not fit together, or ids
+        that are not n different ones of the universe.
+    """
+    _check_max_degree(max_degree)
+    degrees = _degrees(indptr, len(indices))
+    n = len(degrees)
+    num_ids = n if num_ids is None else num_ids
+    ids = np.arange(n) if ids is None else ids
+    if (
+        len(ids) != n
+        or len(np.unique(ids)) != n
+        or (n and not 0 <= ids.min() <= ids.max() < num_ids)
+    ):
+        raise GraphDPError(
+            f"ids must be {n} different numbers within 0..{num_ids - 1}, one for each node: "
+            "give the graph's node_ids and raw_num_nodes"
+        )
+    places = public_order(num_ids, seed)[ids]
+    keep = np.empty(len(indices), dtype=bool)
+    for start in range(0, len(indices), _BLOCK_ENTRIES):
+        stop = min(start + _BLOCK_ENTRIES, len(indices))
+        first, last = np.searchsorted(indptr, [start, stop - 1], side="right") - 1
+        lengths = np.diff(np.clip(indptr[first : last + 2], start, stop))
+        ahead = places[indices[start:stop]] - np.repeat(places[first : last + 1], lengths)
+        ahead[ahead < 0] += num_ids
+        keep[start:stop] = (ahead >= 1) & (ahead <= max_degree)
+    return keep
+
+
+def public_order(num_ids: int, seed: int) -> np.ndarray:
+    """Each id's place in a pseudorandom order that only `seed` decides: int64 (num_ids,)."""
+    # The hash is one-to-one (as is SplitMix64), so there are no ties.
+    key = np.uint64(rng.stream_seed("public_order", int(seed)))
+    places = np.empty(num_ids, dtype=np.int64)
+    places[np.argsort(_mix(key + _counter(np.arange(num_ids))))] = np.arange(num_ids)
+    return places
 
 
 def apply_mask(

@@ -80,6 +80,52 @@ def node_replace(max_degree: int) -> Sensitivity:
     )
 
 
+def public_candidates(max_degree: int) -> Sensitivity:
+    """√D for adding or removing a node when each may send to D ids drawn without its edges.
+
+    An edge u → v stays if v is a candidate of u, whatever other edges there are. Removing r takes
+    away the edges of r and no other edge changes. Those into r change r's own row, which is left
+    out; those out of r reach at most D rows, each changed by x_r of norm 1. Tight.
+    """
+    return Sensitivity(
+        math.sqrt(_checked(max_degree)),
+        "sqrt(max_degree)",
+        "graphdp.degree.public_candidates, proof there: the condition of GAP, Appendix A.3, "
+        "Lemma 3, holds (own row excluded)",
+    )
+
+
+def public_candidates_with_own_row(max_degree: int) -> Sensitivity:
+    """√(D + D²): as `public_candidates`, and r's own row is released, of zeros where r is absent.
+
+    Each id is a candidate of D others, so the row of r sums at most D unit rows. Tight.
+    """
+    degree = _checked(max_degree)
+    return Sensitivity(
+        math.sqrt(degree + degree**2),
+        "sqrt(max_degree + max_degree^2)",
+        "graphdp.degree.public_candidates, proof there (GAP, Appendix A.3, Lemma 3, and the own "
+        "row's at most D terms)",
+    )
+
+
+def balanced_weights(max_degree: int, num_ids: int, gap: float = 0.0) -> Sensitivity:
+    """2√(D g) + 2√(2 D gap), own row included: proof at `graphdp.privacy.stability`.
+
+    g = D (1 + ln((n - 1) / D)), or n - 1 where D is at least that, is the largest Σ (w - w ln w)
+    over n - 1 weights of sum ≤ D. num_ids: n, the size of the public universe. gap: the duality
+    gap within which both graphs' weights are optimal.
+    """
+    degree, others = _checked(max_degree), max(num_ids - 1, 0)
+    g = degree * (1 + math.log(others / degree)) if 0 < degree < others else min(degree, others)
+    return Sensitivity(
+        2 * math.sqrt(degree * g) + 2 * math.sqrt(2 * degree * gap),
+        "2*sqrt(max_degree*g) + 2*sqrt(2*max_degree*gap), "
+        "g = max_degree*(1 + ln((num_ids - 1)/max_degree))",
+        "graphdp.privacy.stability.balanced_weights, proof there",
+    )
+
+
 def clipped_gradient_sum(max_grad_norm: float) -> Sensitivity:
     """C: adding or removing one record moves a sum of gradients clipped to norm C by at most C."""
     return Sensitivity(max_grad_norm, "C", "Abadi et al. 2016, Algorithm 1 (clipping norm C)")
