@@ -8,7 +8,7 @@ wildcard_constraints:
     level=r"none|edge|node",
     epsilon=r"inf|[0-9.]+(e[+-]?[0-9]+)?",
     experiment=r"[A-Za-z0-9][A-Za-z0-9._-]*",
-    max_degree=r"[0-9]+",
+    bound=r"[0-9]+(-public_candidates)?",
     block=r"[0-9]+-[0-9]+",
 
 
@@ -75,8 +75,8 @@ def encoder_stem(wildcards):
 
 def bounded_files(wildcards):
     return [
-        f"results/{STUDY.study}/bounded/{wildcards.dataset}/{degree}/{wildcards.block}.npz"
-        for degree in GRID.max_degrees(cell_path(wildcards))
+        f"results/{STUDY.study}/bounded/{wildcards.dataset}/{bound}/{wildcards.block}.npz"
+        for bound in GRID.degree_bounds(cell_path(wildcards))
     ]
 
 

@@ -5,9 +5,9 @@ rule bound_degree:
     input:
         graph="results/data/graphs/{dataset}.npz",
     output:
-        "results/{study}/bounded/{dataset}/{max_degree}/{block}.npz",
+        "results/{study}/bounded/{dataset}/{bound}/{block}.npz",
     log:
-        "results/{study}/logs/bound_degree/{dataset}/{max_degree}/{block}.log",
+        "results/{study}/logs/bound_degree/{dataset}/{bound}/{block}.log",
     conda:
         ENVIRONMENT
     params:

@@ -258,9 +258,9 @@ def test_masks_survive_the_file(tmp_path):
     indptr, indices = csr([11, 3, 9])
     masks = {seed: degree.bound_out_degree(indptr, indices, 4, seed) for seed in (0, 7)}
     path = tmp_path / "masks.npz"
-    degree.save_masks(path, masks, max_degree=4, graph="a" * 64)
+    degree.save_masks(path, masks, bound="4-public_candidates", graph="a" * 64)
     found = degree.load_masks(path, graph="a" * 64)
-    assert found.max_degree == 4 and found.masks.keys() == {0, 7}
+    assert found.bound == "4-public_candidates" and found.masks.keys() == {0, 7}
     for seed, keep in masks.items():
         assert found.masks[seed].dtype == bool
         assert np.array_equal(found.masks[seed], keep)
@@ -272,23 +272,33 @@ def test_masks_are_packed(tmp_path):
     """One bit per edge and seed, and little else."""
     path = tmp_path / "masks.npz"
     masks = {seed: np.ones(80_000, dtype=bool) for seed in range(10)}
-    degree.save_masks(path, masks, max_degree=1, graph="a" * 64)
+    degree.save_masks(path, masks, bound="1", graph="a" * 64)
     assert path.stat().st_size < 10 * 80_000 / 8 + 10_000
 
 
 def test_a_damaged_mask_file_is_refused(tmp_path):
     path = tmp_path / "masks.npz"
-    degree.save_masks(path, {0: np.ones(999, dtype=bool)}, max_degree=1, graph="a" * 64)
+    degree.save_masks(path, {0: np.ones(999, dtype=bool)}, bound="1", graph="a" * 64)
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(GraphDPError, match="not a readable degree-mask file") as error:
         degree.load_masks(path, graph="a" * 64)
     assert "\n" not in str(error.value)
 
 
+def test_bounds_have_names():
+    names = {
+        "7": {"max_degree": 7},
+        "7-public_candidates": {"max_degree": 7, "degree_bound": "public_candidates"},
+    }
+    for name, setting in names.items():
+        assert degree.bound_name(setting) == name
+        assert degree.parse_bound(name) == (7, setting.get("degree_bound", "sampling"))
+
+
 @pytest.mark.parametrize("masks", [{}, {0: np.ones(3, bool), 1: np.ones(4, bool)}])
 def test_masks_that_do_not_belong_together_are_refused(tmp_path, masks):
     with pytest.raises(GraphDPError, match="must be of one length"):
-        degree.save_masks(tmp_path / "masks.npz", masks, max_degree=1, graph="a" * 64)
+        degree.save_masks(tmp_path / "masks.npz", masks, bound="1", graph="a" * 64)
 
 
 def test_mask_fingerprints_tell_masks_apart():

@@ -62,7 +62,7 @@ def bounded(graph, seeds):
     masks = {
         seed: degree.bound_out_degree(graph.indptr, graph.indices, DEGREE, seed) for seed in seeds
     }
-    return {DEGREE: masks}
+    return {f"{DEGREE}": masks}
 
 
 def run(graph, level, settings, tmp_path, **changes):

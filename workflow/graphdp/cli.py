@@ -11,7 +11,7 @@ from typing import Any
 from graphdp.errors import GraphDPError
 from graphdp.privacy.calibration import Calibration, calibrate, default_delta
 from graphdp.privacy.plan import Plan
-from graphdp.privacy.plans import gap_plan, mlp_plan, progap_plan
+from graphdp.privacy.plans import DEGREE_BOUNDS, gap_plan, mlp_plan, progap_plan
 
 EXAMPLES = """\
 examples:
@@ -64,6 +64,12 @@ def build_parser() -> argparse.ArgumentParser:
     node.add_argument("--batch-size", type=int, help="expected size of a Poisson batch")
     node.add_argument("--epochs", type=int, help="epochs of each DP-Adam phase")
     node.add_argument("--max-degree", type=int, help="gap, progap: bound on the out-degree")
+    node.add_argument(
+        "--degree-bound",
+        choices=DEGREE_BOUNDS,
+        default="sampling",
+        help="gap: what keeps the bound (default sampling, as published)",
+    )
     node.add_argument("--max-grad-norm", type=float, default=1.0, help="clip norm (default 1)")
     node.add_argument("--no-encoder", action="store_true", help="gap: no encoder phase")
     command.add_argument("--json", action="store_true", help="print one JSON object")
@@ -112,6 +118,7 @@ def _plan(arguments: argparse.Namespace) -> Plan:
         arguments.max_degree,
         *training,
         encoder=not arguments.no_encoder,
+        degree_bound=arguments.degree_bound,
     )
 
 

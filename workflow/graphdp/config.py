@@ -197,6 +197,23 @@ class Study(_Strict):
             raise ValueError("every study needs an experiment and every experiment an entry")
         return value
 
+    @field_validator("experiments", mode="after")
+    @classmethod
+    def _has_one_degree_bound(cls, value: dict) -> dict:
+        """A cell's models are selected among those of one ε; another bound is another analysis."""
+        for name, entries in value.items():
+            bounds: dict[tuple[str, str], set[str | None]] = {}
+            for entry in entries:
+                bounds.setdefault((entry.method, entry.level), set()).update(
+                    getattr(entry, "degree_bound", ())
+                )
+            if any(len(found) > 1 for found in bounds.values()):
+                raise ValueError(
+                    f"{name} mixes degree bounds, whose ε mean different things; "
+                    "give each an experiment of its own"
+                )
+        return value
+
     @model_validator(mode="after")
     def _per_dataset_is_known(self) -> "Study":
         names = sorted({n for s in _settings_types() for n in s.model_fields})

@@ -15,6 +15,7 @@ counterexamples). `public_candidates` is the bound that holds there.
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -165,6 +166,18 @@ def apply_mask(
     return np.cumsum(bounded, out=bounded), indices[keep]
 
 
+def bound_name(setting: Mapping[str, Any]) -> str:
+    """The name of a setting's degree bound, e.g. "100" (sampling) or "100-public_candidates"."""
+    how = setting.get("degree_bound") or "sampling"
+    return f"{setting['max_degree']}" + ("" if how == "sampling" else f"-{how}")
+
+
+def parse_bound(name: str) -> tuple[int, str]:
+    """(max_degree, "sampling" or "public_candidates") of a `bound_name`."""
+    max_degree, _, how = name.partition("-")
+    return int(max_degree), how or "sampling"
+
+
 def mask_fingerprint(keep: np.ndarray) -> str:
     """Hex SHA-256 of a degree mask (bool (m,)), to name it in caches and records."""
     return io.sha256_arrays(np.array([len(keep)]), np.packbits(keep))
@@ -172,27 +185,27 @@ def mask_fingerprint(keep: np.ndarray) -> str:
 
 @dataclass(frozen=True)
 class DegreeMasks:
-    """The degree masks of one graph and one bound: seed -> keep, bool (m,)."""
+    """The degree masks of one graph and one bound (`bound_name`): seed -> keep, bool (m,)."""
 
-    max_degree: int
+    bound: str
     masks: dict[int, np.ndarray]
 
 
 def save_masks(
-    path: str | os.PathLike, masks: Mapping[int, np.ndarray], *, max_degree: int, graph: str
+    path: str | os.PathLike, masks: Mapping[int, np.ndarray], *, bound: str, graph: str
 ) -> None:
     """Write the degree masks of several seeds to one `.npz`, one bit per edge.
 
     Args:
       path: the file to write (atomically).
       masks: seed -> keep, bool (m,), all of one graph.
-      max_degree: the bound that they were made with.
+      bound: name of the bound that they were made with (`bound_name`).
       graph: `Graph.fingerprint()` of the graph whose edges they mark.
 
     Raises:
       GraphDPError: no mask, masks of different lengths, or `max_degree` below 1.
     """
-    _check_max_degree(max_degree)
+    _check_max_degree(parse_bound(bound)[0])
     lengths = {len(keep) for keep in masks.values()}
     if len(lengths) != 1:
         raise GraphDPError(
@@ -202,7 +215,7 @@ def save_masks(
     io.save_npz(
         path,
         graph=np.array(graph),
-        max_degree=np.array(max_degree, dtype=np.int64),
+        bound=np.array(bound),
         num_edges=np.array(lengths.pop(), dtype=np.int64),
         **{f"seed_{seed}": np.packbits(keep) for seed, keep in masks.items()},
     )
@@ -221,7 +234,7 @@ def load_masks(path: str | os.PathLike, *, graph: str) -> DegreeMasks:
     try:
         arrays = io.load_npz(path)
         found = str(arrays.pop("graph"))
-        max_degree = int(arrays.pop("max_degree"))
+        bound = str(arrays.pop("bound"))
         num_edges = int(arrays.pop("num_edges"))
         masks = {
             int(name.removeprefix("seed_")): np.unpackbits(bits, count=num_edges).astype(bool)
@@ -236,18 +249,18 @@ def load_masks(path: str | os.PathLike, *, graph: str) -> DegreeMasks:
             f"{path} holds degree masks of another graph (fingerprint {found[:12]}, "
             f"expected {graph[:12]}): delete it and run again"
         )
-    return DegreeMasks(max_degree, masks)
+    return DegreeMasks(bound, masks)
 
 
 def load_bounds(
     paths: Iterable[str | os.PathLike], *, graph: str
-) -> dict[int, dict[int, np.ndarray]]:
-    """Read the masks of several degree bounds: D -> seed -> kept edges, bool (m,).
+) -> dict[str, dict[int, np.ndarray]]:
+    """Read the masks of several degree bounds: `bound_name` -> seed -> kept edges, bool (m,).
 
     Raises `GraphDPError` as `load_masks` does.
     """
     loaded = [load_masks(path, graph=graph) for path in paths]
-    return {found.max_degree: found.masks for found in loaded}
+    return {found.bound: found.masks for found in loaded}
 
 
 def _check_max_degree(max_degree: int) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from graphdp import methods
 from graphdp.config import Study
+from graphdp.degree import bound_name, parse_bound
 from graphdp.methods.settings import distinct, key
 
 
@@ -115,9 +116,10 @@ class Grid:
         read = methods.load(cell.method).release_settings
         return distinct([read(cell.level, setting) for setting in cell.settings])
 
-    def max_degrees(self, path: str) -> list[int]:
-        """The degree bounds of a cell's settings, sorted (none for cells without a bound)."""
-        return sorted({s["max_degree"] for s in self.cell(path).settings if "max_degree" in s})
+    def degree_bounds(self, path: str) -> list[str]:
+        """The names of the degree bounds of a cell's settings (none for cells without a bound)."""
+        bounds = {bound_name(s) for s in self.cell(path).settings if "max_degree" in s}
+        return sorted(bounds, key=parse_bound)
 
     def experiments(self) -> dict[str, list[dict[str, Any]]]:
         """What each experiment asks for: its entries with the ε of this run, for the artefacts.

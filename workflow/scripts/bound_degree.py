@@ -7,17 +7,20 @@ from graphdp.rng import stream_seed
 
 def main(snakemake):
     graph, names = Graph.load(snakemake.input.graph), snakemake.wildcards
-    max_degree = int(names.max_degree)
-    masks = {
-        seed: degree.bound_out_degree(
-            graph.indptr,
-            graph.indices,
-            max_degree,
-            stream_seed(snakemake.params.study_seed, seed, names.dataset, "degree", max_degree),
-        )
-        for seed in job.block_seeds(names.block)
-    }
-    degree.save_masks(snakemake.output[0], masks, max_degree=max_degree, graph=graph.fingerprint())
+    max_degree, how = degree.parse_bound(names.bound)
+    edges = graph.indptr, graph.indices, max_degree
+
+    def keep(seed):
+        if how == "sampling":
+            study = snakemake.params.study_seed
+            stream = stream_seed(study, seed, names.dataset, "degree", max_degree)
+            return degree.bound_out_degree(*edges, stream)
+        # Public, so not derived from the study seed, which the noise depends on.
+        order = stream_seed("public candidates", names.dataset, seed)
+        return degree.public_candidates(*edges, order, graph.node_ids, graph.raw_num_nodes)
+
+    masks = {seed: keep(seed) for seed in job.block_seeds(names.block)}
+    degree.save_masks(snakemake.output[0], masks, bound=names.bound, graph=graph.fingerprint())
 
 
 job.run(snakemake, main)

@@ -7,13 +7,13 @@ Algorithm 2, in three stages that the workflow runs as jobs of their own:
 3. fit         one base layer per hop on X⁰..Xᴷ, concatenated, then a linear head
 
 At edge level only stage 2 reads what is protected (the edges); 1 and 3 are trained without noise.
-At node level the out-degrees are bounded by D (`graphdp.degree`), and stages 1 and 3 are DP-Adam
-with the same noise multiplier. `graphdp.privacy.plans.gap_plan` states all of it.
+At node level the out-degrees are bounded by D (`graphdp.degree` has two bounds), and stages 1 and 3
+are DP-Adam with the same noise multiplier. `graphdp.privacy.plans.gap_plan` states all of it.
 """
 
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 from scipy.sparse import issparse
 
 from graphdp.errors import GraphDPError
@@ -46,8 +46,19 @@ class Node(PrivateTraining):
 
     hops: PositiveInt = HOPS
     max_degree: PositiveInt = Field(100, description="D, the bound on every out-degree")
+    degree_bound: Literal["sampling", "public_candidates"] | None = Field(
+        "sampling",
+        validate_default=True,
+        description="what keeps D: sampling of the node's edges (as published), or "
+        "public_candidates, D ids drawn without them (holds when a node is added or removed)",
+    )
     encoder_layers: NonNegativeInt = ENCODER_LAYERS
     encoder_learning_rate: PositiveFloat | None = ENCODER_RATE
+
+    @field_validator("degree_bound")
+    @classmethod
+    def _published_one_is_not_named(cls, value: str | None) -> str | None:
+        return None if value == "sampling" else value
 
 
 LEVELS = {"none": Public, "edge": Public, "node": Node}
@@ -59,8 +70,8 @@ def plan_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:
     """What the plan reads of a setting."""
     if level != "node":
         return {"hops": setting["hops"]}
-    names = ("hops", "max_degree", "epochs", "batch_size", "max_grad_norm")
-    return {name: setting[name] for name in names} | {"encoder": setting["encoder_layers"] > 0}
+    names = ("hops", "max_degree", "degree_bound", "epochs", "batch_size", "max_grad_norm")
+    return _part(setting, names) | {"encoder": setting["encoder_layers"] > 0}
 
 
 def encoder_settings(level: str, setting: dict[str, Any]) -> dict[str, Any] | None:
@@ -79,11 +90,16 @@ def encoder_settings(level: str, setting: dict[str, Any]) -> dict[str, Any] | No
 
 def release_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:
     """What determines the noisy aggregates of a setting: encoder, plan (hence noise), K and D."""
-    names = ("hops", "max_degree") if level == "node" else ("hops",)
+    names = ("hops", "max_degree", "degree_bound") if level == "node" else ("hops",)
     return {
         "encoder": encoder_settings(level, setting),
         "plan": plan_settings(level, setting),
-    } | {name: setting[name] for name in names}
+    } | _part(setting, names)
+
+
+def _part(setting: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """The named hyperparameters of a setting; the published degree bound has no name there."""
+    return {name: setting[name] for name in names if name in setting or name != "degree_bound"}
 
 
 def encode(block: Block, settings: list[dict[str, Any]]) -> dict[str, Any]:
@@ -124,8 +140,8 @@ def encoder_name(seed: int, setting: dict[str, Any]) -> str:
 def _encoder_entry(block: Block, seed: int, setting: dict[str, Any]) -> dict[str, Any]:
     """The calibration of a node-level encoder.
 
-    The plans that share an encoder differ in D alone, which scales the noise of the aggregation and
-    not the shared multiplier; so the calibration for any D is the encoder's.
+    The plans that share an encoder differ in D and its kind alone, which scale the noise of the
+    aggregation and not the shared multiplier; so the calibration for any D is the encoder's.
     """
     shared = ("hops", "epochs", "batch_size", "max_grad_norm")
     for entry in block.calibrations:
@@ -140,7 +156,8 @@ def _encoder_entry(block: Block, seed: int, setting: dict[str, Any]) -> dict[str
 def aggregate(block: Block, settings: list[dict[str, Any]], encoders, masks, cache) -> list[dict]:
     """Stage 2: release the aggregates of every seed x release setting, each once.
 
-    encoders: name -> X⁰, as `encode` returns; masks: D -> seed -> kept edges, bool (m,).
+    encoders: name -> X⁰, as `encode` returns; masks: `degree.bound_name` -> seed -> kept edges,
+    bool (m,).
     Returns one record per release: `seed`, `settings` and the `key` under which `cache` holds
     Xᵏ for k = 1..K, float32 (K, n, d).
     """

@@ -6,24 +6,26 @@ from typing import Any
 import numpy as np
 
 from graphdp.aggregation import AggregateCache, Release
+from graphdp.degree import bound_name
 from graphdp.methods.block import Block, Run
 
 
 def release_runs(
     block: Block,
     runs: list[Run],
-    masks: Mapping[int, Mapping[int, np.ndarray]],
+    masks: Mapping[str, Mapping[int, np.ndarray]],
     cache: AggregateCache,
     release: Callable[[int, dict[str, Any]], Release],
 ) -> list[str]:
     """Make `release(seed, setting)` for each run, once; returns the cache's keys, in order.
 
-    masks: D -> seed -> kept edges, bool (m,); read at node level, where settings have `max_degree`.
+    masks: `degree.bound_name` -> seed -> kept edges, bool (m,); read at node level, where settings
+    have `max_degree`.
     """
-    by_mask: dict[tuple[int, int] | None, list[int]] = {}
+    by_mask: dict[tuple[str, int] | None, list[int]] = {}
     for index, (seed, setting) in enumerate(runs):
         # Without a degree bound all seeds aggregate over the same edges, read once for all.
-        bound = (setting["max_degree"], seed) if block.level == "node" else None
+        bound = (bound_name(setting), seed) if block.level == "node" else None
         by_mask.setdefault(bound, []).append(index)
     keys = [""] * len(runs)
     for bound, indices in by_mask.items():

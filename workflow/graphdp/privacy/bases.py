@@ -32,7 +32,7 @@ from graphdp.privacy.plan import (
     Sensitivity,
     UnnoisedRelease,
 )
-from graphdp.privacy.plans import gap_plan, mlp_plan, progap_plan
+from graphdp.privacy.plans import _ROW_IS_WITHHELD, gap_plan, mlp_plan, progap_plan
 
 #: Releases of one noise multiplier each.
 Parts = tuple[tuple[Composition, float], ...]
@@ -45,10 +45,6 @@ _SAMPLED_ALONE = (
     "Every out-list is sampled without looking at any other list; so a list does not depend on "
     "whether the protected node takes part."
 )
-_ROW_IS_WITHHELD = (
-    "The protected node's own row of each aggregate is not published and its prediction is not "
-    "asked for; in training the row enters only its own clipped gradient."
-)
 _OFFICIAL_STEPS = (
     "The official code runs ceil(N / B) Poisson rounds in each epoch and accounts "
     "floor(epochs · N / B) in all."
@@ -58,14 +54,16 @@ _OFFICIAL_STEPS = (
 def bases(
     method: str, level: str, settings: dict[str, Any], num_train: int | None = None
 ) -> tuple[Plan, ...]:
-    """Every analysis of what a model releases, as published first.
+    """Every analysis of what a model releases, the one that its method states first.
+
+    That is the paper's, or for GAP on public candidates the corrected one, which the paper lacks.
 
     method, level: as in the calibration, e.g. "gap", "node". settings: the plan's settings (a
     calibration entry's `settings`). num_train: number of training nodes; only node level reads it.
 
     as_implemented stands only where the official code's arithmetic differs from the paper's.
     corrected are the analyses that hold under their `assumptions`, and for GAP and ProGAP at node
-    level also node_add_remove, for which no finite sensitivity survives: its ε is ∞.
+    level also node_add_remove, for which no finite sensitivity survives sampling: its ε is ∞.
 
     At edge level the official ProGAP code releases what the paper says, so it has no as_implemented
     plan: it only accounts for it by Rényi DP, which asks for about 6 % more noise than is needed.
@@ -90,10 +88,10 @@ def calibration_plan(
     """
     if calibrate_for not in ("published", "corrected"):
         raise GraphDPError(f"calibrate_for is {calibrate_for!r}; choose published or corrected")
-    published, *others = bases(method, level, settings, num_train)
+    plans = bases(method, level, settings, num_train)
     if calibrate_for == "corrected":
-        return next((plan for plan in others if plan.basis == "corrected"), published)
-    return published
+        return next((plan for plan in plans if plan.basis == "corrected"), plans[0])
+    return plans[0]
 
 
 def _gap(level: str, settings: dict[str, Any], num_train: int | None) -> tuple[Plan, ...]:
@@ -124,13 +122,14 @@ def _perturbed(
         )
         return published, both_entries
     max_degree = settings["max_degree"]
-    kept = published.assumptions[2:]  # what is public, and what is not counted
+    lists, kept = published.assumptions[0], published.assumptions[2:]
+    sampled = settings.get("degree_bound", "sampling") == "sampling"
     participant = replace(
         published,
         adjacency="participant",
         basis="corrected",
         status="conditional",
-        assumptions=(_SAMPLED_ALONE, _ROW_IS_WITHHELD, *kept),
+        assumptions=(_SAMPLED_ALONE if sampled else lists, _ROW_IS_WITHHELD, *kept),
         mechanisms=_moved(published, sensitivity.participant(max_degree)),
     )
     replaced = replace(
@@ -138,9 +137,11 @@ def _perturbed(
         adjacency="node_replace",
         basis="corrected",
         status="conditional",
-        assumptions=(_OTHER_LISTS_STAY, _ROW_IS_WITHHELD, *kept),
+        assumptions=(_OTHER_LISTS_STAY if sampled else lists, _ROW_IS_WITHHELD, *kept),
         mechanisms=_moved(published, sensitivity.node_replace(max_degree), clip=2),
     )
+    if not sampled:  # the bound holds as it is, and no other code has it
+        return published, participant, replaced
     unbounded = replace(
         published,
         basis="corrected",

@@ -1,5 +1,7 @@
 """The plans of the methods: what each releases at each privacy level, as published."""
 
+from dataclasses import replace
+
 from graphdp.errors import GraphDPError
 from graphdp.privacy import sensitivity
 from graphdp.privacy.plan import (
@@ -11,6 +13,9 @@ from graphdp.privacy.plan import (
     dpsgd_rounds,
 )
 
+#: What bounds a node's out-degree: GAP's sample of its edges, or candidates drawn without them.
+DEGREE_BOUNDS = ("sampling", "public_candidates")
+
 # The same words wherever the same thing is taken for granted.
 _TRAINING_COUNT_IS_PUBLIC = (
     "The number of training nodes is public: it sets the sampling rate and the steps."
@@ -20,6 +25,14 @@ _SELECTION_IS_UNCOUNTED = (
     "that is not counted."
 )
 _FEATURES_ARE_PUBLIC = "Node features, labels and the set of nodes are public; only edges are not."
+_CANDIDATES_ARE_PUBLIC = (
+    "Whom a node may send to is drawn from a public universe of ids with a seed that does not "
+    "depend on the graph; an absent id sends nothing."
+)
+_ROW_IS_WITHHELD = (
+    "The protected node's own row of each aggregate is not published and its prediction is not "
+    "asked for; in training the row enters only its own clipped gradient."
+)
 _EDGE_COUNT_IS_PUBLIC = "The number of edges may be used to choose δ; it is taken as public."
 
 
@@ -70,24 +83,46 @@ def gap_plan(
     epochs: int | None = None,
     max_grad_norm: float | None = None,
     encoder: bool = True,
+    degree_bound: str = "sampling",
 ) -> Plan:
-    """GAP (Sajadmanesh et al., USENIX Security 2023) as published.
+    """GAP (Sajadmanesh et al., USENIX Security 2023) as published, or with another degree bound.
 
     edge: `hops` noisy aggregations, sensitivity 1 (Theorem 1). Encoder and classifier read public
         features and labels and the noisy aggregates: post-processing.
     node: DP-Adam for the encoder (left out when `encoder` is False), `hops` noisy aggregations
         with sensitivity √max_degree (Theorem 2), DP-Adam for the classifier (Proposition 3).
         Both phases have the same settings (section 7.3). The claim is refuted under
-        node_add_remove: see `sensitivity.node_add_remove_as_published`.
+        node_add_remove: see `sensitivity.node_add_remove_as_published`. With `degree_bound`
+        "public_candidates" the same noise holds (`sensitivity.public_candidates`): basis
+        corrected, status conditional.
     none: no privacy, ε = ∞ only.
 
     Units: hops, max_degree, num_train, batch_size and epochs are counts; max_grad_norm is an L2
     norm. Edge level reads `hops` alone, level none nothing.
     Raises GraphDPError for a missing, wrong or unknown setting.
     """
+    if degree_bound not in DEGREE_BOUNDS:
+        raise GraphDPError(
+            f"gap: degree_bound is {degree_bound!r}; choose one of {', '.join(DEGREE_BOUNDS)}"
+        )
     training = (num_train, batch_size, epochs, max_grad_norm)
-    return _perturbed_plan(
+    published = _perturbed_plan(
         "gap", level, hops, ("encoder",) if encoder else (), ("classifier",), max_degree, *training
+    )
+    if level != "node" or degree_bound == "sampling":
+        return published
+    bound = sensitivity.public_candidates(max_degree)
+    return replace(
+        published,
+        basis="corrected",
+        status="conditional",
+        assumptions=(_CANDIDATES_ARE_PUBLIC, _ROW_IS_WITHHELD, *published.assumptions[2:]),
+        mechanisms=tuple(
+            replace(mechanism, sensitivity=bound)
+            if isinstance(mechanism, GaussianReleases)
+            else mechanism
+            for mechanism in published.mechanisms
+        ),
     )
 
 

@@ -345,12 +345,15 @@ def _noise(entry: dict[str, Any]) -> float:
 
 def _guarantee(plan: Plan, settings: dict[str, Any]) -> Guarantee:
     bound = None
+    sampled = settings.get("degree_bound", "sampling") == "sampling"
     if "max_degree" in settings:
         bound = DegreeBound(
             max_degree=settings["max_degree"],
-            method="uniform sample without replacement of each node's out-list",
+            method="uniform sample without replacement of each node's out-list"
+            if sampled
+            else "edges to a node's public candidates, drawn without its edges",
             # With node r gone another neighbour takes its place in a sampled list.
-            data_dependent=True,
+            data_dependent=sampled,
         )
     return Guarantee(
         level=plan.level,
