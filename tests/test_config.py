@@ -130,6 +130,38 @@ def test_node_level_encoders_depend_on_hops_but_not_on_max_degree():
     assert [s["hops"] for s in grid.encoder_settings(grid.encoder_path(cell))] == [1, 2]
 
 
+def test_the_published_degree_bound_has_no_name_in_settings():
+    """So that the names and keys of what was trained before there was a choice stay."""
+    node = {"method": "gap", "level": "node", "epsilon": 8, "max_degree": [9, 50]}
+    public = node | {"degree_bound": "public_candidates"}
+    experiments = {"a": [node | {"degree_bound": "sampling"}], "b": [public], "c": [node]}
+    grid = Grid(config.validate(minimal(experiments=experiments)))
+    a, b = grid.cells  # c is a
+    assert not any("degree_bound" in setting for setting in a.settings)
+    assert {setting["degree_bound"] for setting in b.settings} == {"public_candidates"}
+    assert grid.degree_bounds(a.path) == ["9", "50"]
+    assert grid.degree_bounds(b.path) == ["9-public_candidates", "50-public_candidates"]
+    for read in (grid.plan_settings, grid.release_settings):
+        assert not any("degree_bound" in setting for setting in read(a.path))
+        assert all(setting["degree_bound"] == "public_candidates" for setting in read(b.path))
+    assert grid.encoder_settings(grid.encoder_path(a)) == grid.encoder_settings(
+        grid.encoder_path(b)
+    )
+    # Rows of one experiment are not taken for the other's.
+    asked = grid.experiments()
+    assert asked["a"][0]["degree_bound"] == ["sampling"]
+    assert asked["b"][0]["degree_bound"] == ["public_candidates"]
+
+
+def test_an_experiment_has_one_degree_bound():
+    node = {"method": "gap", "level": "node", "epsilon": 8}
+    both = [node, node | {"degree_bound": "public_candidates"}]
+    mixed = [node | {"degree_bound": ["sampling", "public_candidates"]}]
+    for entries in (both, mixed):
+        with pytest.raises(GraphDPError, match="a mixes degree bounds"):
+            config.validate(minimal(experiments={"a": entries}))
+
+
 def test_a_model_is_selected_among_the_settings_of_all_experiments():
     """Settings that differ only in what the plan does not read are trials of their own."""
     first = entry(hops=[1, 2], learning_rate=[0.01, 0.02])["a"]

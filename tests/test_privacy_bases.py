@@ -30,6 +30,7 @@ NODE = {
     "max_grad_norm": 1.0,
     "encoder": True,
 }
+PUBLIC = {"degree_bound": "public_candidates"}
 PROGAP = {
     "depth": 2,
     "max_degree": 100,
@@ -68,6 +69,16 @@ def by_name(method, level, plan_settings, num_train=None):
                 ("corrected", "participant", "conditional"),
                 ("corrected", "node_replace", "conditional"),
                 ("corrected", "node_add_remove", "refuted"),
+            },
+        ),
+        (
+            "gap",
+            "node",
+            NODE | PUBLIC,
+            {
+                ("corrected", "node_add_remove", "conditional"),
+                ("corrected", "participant", "conditional"),
+                ("corrected", "node_replace", "conditional"),
             },
         ),
         (
@@ -115,7 +126,25 @@ def by_name(method, level, plan_settings, num_train=None):
 def test_every_analysis_is_there_with_its_status(method, level, plan_settings, expected):
     plans = bases(method, level, plan_settings, TRAIN)
     assert {(p.basis, p.adjacency, p.status) for p in plans} == expected
-    assert plans[0].basis == "as_published"
+    stated = "corrected" if "degree_bound" in plan_settings else "as_published"
+    assert plans[0].basis == stated
+
+
+def test_public_candidates_give_node_add_remove_the_epsilon_that_sampling_claims():
+    """Same noise, same ε; and the analysis that the noise is calibrated for is that adjacency's."""
+    published = bases("gap", "node", NODE, TRAIN)[0]
+    public, participant, replaced = bases("gap", "node", NODE | PUBLIC, TRAIN)
+    noise = calibrate(published, 8, 1e-5).noise_multiplier
+    assert calibrate(public, 8, 1e-5).noise_multiplier == noise
+    assert epsilon_at(public, public, noise, 1e-5) == pytest.approx(8, rel=1e-5)
+    assert epsilon_at(participant, public, noise, 1e-5) == pytest.approx(8, rel=1e-5)
+    assert epsilon_at(replaced, public, noise, 1e-5) > 16
+    for calibrate_for in ("published", "corrected"):
+        chosen = calibration_plan("gap", "node", NODE | PUBLIC, TRAIN, calibrate_for)
+        assert chosen == public
+    for plan in (public, participant, replaced):
+        assert not any("sampled without" in text for text in plan.assumptions)
+        assert any("public universe" in text for text in plan.assumptions)
 
 
 @pytest.mark.parametrize(("published", "undirected"), [(1, 1.45), (4, 5.89), (8, 12.0)])

@@ -68,6 +68,13 @@ def test_progap_is_calibrated_for_its_depth(capsys):
     assert phases == [f"stage{stage}" for stage in range(5)]
 
 
+def test_the_degree_bound_decides_what_the_epsilon_means(capsys):
+    text = run(capsys, f"{NODE} --degree-bound public_candidates")[1].out
+    for part in ("1.00363", "node_add_remove", "conditional", "public universe of ids"):
+        assert part in text
+    assert "none" not in text
+
+
 def test_a_method_that_reads_no_edges_has_epsilon_zero(capsys):
     status, output = run(capsys, "calibrate mlp --level edge --epsilon 0")
     assert status == 0

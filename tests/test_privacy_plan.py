@@ -179,6 +179,26 @@ def test_gap_node_plan_is_encoder_aggregations_classifier():
     assert without.composition == Composition(3, ((256 / 19800, 773),), False)
 
 
+def test_gap_on_public_candidates_releases_the_same_under_an_analysis_that_holds():
+    published = gap_plan("node", hops=3, max_degree=100, **TRAINING)
+    plan = gap_plan("node", hops=3, max_degree=100, degree_bound="public_candidates", **TRAINING)
+    assert plan.composition == published.composition
+    assert plan.mechanisms[1].sensitivity.value == 10.0
+    assert "public_candidates" in plan.mechanisms[1].sensitivity.source
+    assert (plan.basis, plan.adjacency, plan.status) == (
+        "corrected",
+        "node_add_remove",
+        "conditional",
+    )
+    assert plan.own_row_covered is False
+    assert plan.assumptions[2:] == published.assumptions[2:]
+    assert Plan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
+    assert hash(plan) != hash(published)
+    # Without private nodes there is no list to bound.
+    edge = gap_plan("edge", hops=3, degree_bound="public_candidates")
+    assert edge == gap_plan("edge", hops=3)
+
+
 def test_gap_edge_plan_is_the_aggregations_alone():
     plan = gap_plan("edge", hops=4)
     assert plan.composition == Composition(4, (), False)
@@ -236,6 +256,7 @@ def test_zero_degree_or_hops_release_no_edges():
         (lambda: gap_plan("node", hops=1, max_degree=100), "give num_train, batch_size"),
         (lambda: gap_plan("node", hops=1, max_degree=-1, **TRAINING), "max_degree is -1"),
         (lambda: gap_plan("edge", hops=-1), "count is -1"),
+        (lambda: gap_plan("node", hops=1, degree_bound="hash"), "degree_bound is 'hash'"),
         (lambda: mlp_plan("node"), "give num_train"),
         (lambda: progap_plan("node", depth=1, max_degree=10), "progap, node level: give num_train"),
         (lambda: progap_plan("edge", depth=-1), "depth is -1"),

@@ -130,6 +130,30 @@ def test_noise_that_is_stated_is_noise_times_sensitivity(node):
     assert encoder.sampling_rate == 256 / TRAIN
 
 
+def test_public_candidates_have_an_epsilon_where_sampling_has_none(node):
+    (public,) = make("gap", "node", "8", [{"hops": 2, "degree_bound": "public_candidates"}])
+    first = public.accounting[0]
+    assert (first.adjacency, first.status) == ("node_add_remove", "conditional")
+    assert first.epsilon == pytest.approx(8, rel=1e-5)
+    assert public.target.basis == "corrected"
+    assert all(e.epsilon != "none" for e in public.accounting)
+    adjacencies = {e.adjacency for e in public.selection.entries}
+    assert adjacencies == {"node_add_remove", "participant", "node_replace"}
+    bound = public.guarantee.degree_bound
+    assert (bound.max_degree, bound.data_dependent) == (100, False)
+    assert node.guarantee.degree_bound.data_dependent
+    assert "do not depend on the nodes that they name" in render_markdown(public)
+    assert Statement.from_json(json.loads(json.dumps(public.to_json()))) == public
+
+
+def test_a_search_over_both_bounds_has_no_epsilon_under_add_remove():
+    grid = [{"degree_bound": bound} for bound in ("public_candidates", "sampling")]
+    for order in (grid, grid[::-1]):
+        for made in make("gap", "node", "8", order):
+            charged = [e for e in made.selection.entries if e.adjacency == "node_add_remove"]
+            assert all(e.epsilon in ("inf", "none") for e in charged)
+
+
 def test_edge_level_says_what_an_undirected_edge_costs(edge):
     directed, undirected = edge.accounting
     assert directed.epsilon == pytest.approx(4, rel=1e-5)
