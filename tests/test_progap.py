@@ -306,7 +306,7 @@ def test_node_level_reads_the_bounded_graph_of_each_seed(graph, tmp_path, monkey
         )[1],
     )  # fmt: skip
     run(graph, "node", grid("node", depth=[1]), tmp_path, seeds=(0, 1))
-    masks = bounded(graph, (0, 1))[DEGREE]
+    masks = bounded(graph, (0, 1))[f"{DEGREE}"]
     assert [keep.tolist() for keep in seen] == [masks[0].tolist(), masks[1].tolist()]
 
 

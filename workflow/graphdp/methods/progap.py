@@ -130,8 +130,8 @@ def train_progressively(
 ) -> Iterator[tuple[int, dict[str, Any], Submodel]]:
     """Algorithm 2 for every seed x setting, all of equal depth K at once.
 
-    masks: `degree.bound_name` -> seed -> kept edges, bool (m,), at node level. cache: the `AggregateCache` that holds
-    the releases. Yields (seed, setting, M_K) triples.
+    masks: `degree.bound_name` -> seed -> kept edges, bool (m,), at node level. cache: the
+    `AggregateCache` that holds the releases. Yields (seed, setting, M_K) triples.
     """
     depths = sorted({setting["depth"] for setting in settings})
     groups = [[s for s in settings if s["depth"] == depth] for depth in depths]

@@ -541,6 +541,8 @@ def _select(
         if analysis.status == "refuted":  # the single model has no ε, so neither has the choice
             continue
         models = [_parts_under(analysis, entry) for entry in tried]
+        if None in models:
+            continue
         score = _PUBLIC_SCORE if analysis.level == "edge" else _PRIVATE_SCORE
         charged = adjacent_epsilon(analysis.adjacency, selection.composition_epsilon, models, delta)
         entries.append(
@@ -561,14 +563,18 @@ def _select(
     return entries
 
 
-def _parts_under(analysis: Plan, entry: dict[str, Any]) -> Parts:
-    """The releases of a tried setting under its own analysis of the same basis and adjacency."""
+def _parts_under(analysis: Plan, entry: dict[str, Any]) -> Parts | None:
+    """The releases of a tried setting under its own analysis of the same basis and adjacency.
+
+    None if it has no such analysis, so that nothing is known of a search that includes it.
+    """
     reference = Plan.from_dict(entry["plan"])
     own = bases(reference.method, reference.level, entry["settings"], entry["num_train"])
     kind = analysis.basis, analysis.adjacency
-    # A setting with no such analysis of its own is one whose code runs the published steps.
-    same = next((plan for plan in own if (plan.basis, plan.adjacency) == kind), own[0])
-    return parts(same, reference, _noise(entry))
+    same = next((plan for plan in own if (plan.basis, plan.adjacency) == kind), None)
+    if same is None and analysis.basis == "as_implemented" and own[0].status != "refuted":
+        same = own[0]  # for this setting the official code runs the published steps
+    return None if same is None else parts(same, reference, _noise(entry))
 
 
 def _uncounted(plan: Plan, checkpoint: str, tried: int, repeats: int) -> list[str]:
