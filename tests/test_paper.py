@@ -320,6 +320,34 @@ def test_the_mlp_also_stands_at_edge_level_with_epsilon_zero(written, study):
     assert free["epsilon_status"] == "proven"
 
 
+def test_degree_bounds_stand_apart_and_hops_are_selected_for_each(tmp_path):
+    """A study's own experiment per bound; the published bound has no name in the settings."""
+    node = {"method": "gap", "level": "node", "epsilon": ["8"], "hops": [1, 2], "max_degree": [50]}
+    public = node | {"degree_bound": ["public_candidates"], "max_degree": [50, 400]}
+    mlp = {"method": "mlp", "level": "node", "epsilon": ["8"]}
+    study = context(datasets=("pubmed",))
+    study["experiments"] = {"accuracy": [node, mlp], "public": [public], "again": [node]}
+    frame = synthetic_rows(study, seeds=3)
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    study["experiments"]["accuracy"][0] = node | {"degree_bound": ["sampling"]}
+    read = rows.read_rows(tmp_path / "rows.csv")
+    table = accuracy.degree_bounds_table(read, study)
+    lines = table[["method", "degree_bound", "max_degree", "n"]].values.tolist()
+    assert lines == [
+        ["mlp", "", "", 3],
+        ["gap", "public_candidates", "50", 3],
+        ["gap", "public_candidates", "400", 3],
+        ["gap", "sampling", "50", 3],
+    ]
+    assert set(table["settings_compared"]) == {1, 2}
+    of_bound = read[
+        (read["hp_degree_bound"] == "public_candidates") & (read["hp_max_degree"] == 50)
+    ]
+    best = of_bound.groupby("hp_hops")["val_accuracy"].mean().idxmax()
+    expected = 100 * of_bound[of_bound["hp_hops"] == best]["test_accuracy"].mean()
+    assert table["mean"][1] == pytest.approx(expected, rel=1e-12)
+
+
 def test_missing_cells_stand_with_their_reason(written):
     study = context(published=PUBLISHED, unavailable={"amazon": "no network"})
     study["experiments"]["accuracy"][1]["epsilon"].append("2")

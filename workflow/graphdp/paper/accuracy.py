@@ -13,6 +13,7 @@ from graphdp.paper.cells import (
     study_datasets,
 )
 from graphdp.paper.labels import EDGE_FREE_METHODS, canonical_epsilon, reading_column, reading_order
+from graphdp.paper.rows import IDENTITY
 from graphdp.paper.select import CELL, select_best, summarise
 
 ACCURACY_EXPERIMENT = "accuracy"
@@ -84,6 +85,39 @@ def published_table(
     datasets = list(dict.fromkeys([*published["dataset"], *study_datasets(context)]))
     cells = [(dataset, *line) for dataset in datasets for line in lines]
     return _fill(cells, _published_accuracies(context), rows, context)
+
+
+def degree_bounds_table(rows: pd.DataFrame, context: Mapping) -> pd.DataFrame:
+    """Accuracy at node level per degree bound and D, over all experiments of the study.
+
+    Columns `ACCURACY_COLUMNS` (nothing printed), then `degree_bound` ("sampling" where the paper's
+    has no name; "" for a method that reads no edge) and `max_degree`, as text. The other
+    hyperparameters are selected for each.
+    """
+    mine = [experiment_rows(rows, context, name) for name in context.get("experiments", {})]
+    mine = pd.concat([rows.iloc[:0], *mine], ignore_index=True)
+    mine = mine[mine["level"] == "node"].drop_duplicates(list(IDENTITY))
+    bound, degree = (
+        mine.get(name, pd.Series(index=mine.index, dtype=object)).astype(object)
+        for name in ("hp_degree_bound", "hp_max_degree")
+    )
+    by = ["degree_bound", "max_degree"]
+    bounded = degree.notna()
+    mine = mine.assign(
+        degree_bound=bound.where(bound.notna(), "sampling").where(bounded, ""),
+        max_degree=degree.where(bounded, 0).astype("int64"),
+    )
+    table = summarise(select_best(mine, by)[0], by)
+    ranks = {
+        "dataset": lambda column: column.map(study_datasets(context).index),
+        "epsilon": lambda column: column.map(float),
+    }
+    table = table.sort_values(
+        ["dataset", "epsilon", *by], key=lambda c: ranks.get(c.name, lambda same: same)(c)
+    )
+    text = table["max_degree"].astype(str).where(table["degree_bound"] != "", "")
+    table = table.assign(max_degree=text)
+    return typed(table.reindex(columns=[*ACCURACY_COLUMNS, *by]).reset_index(drop=True))
 
 
 def _published_accuracies(context: Mapping) -> dict[tuple, dict]:
