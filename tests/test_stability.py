@@ -199,6 +199,16 @@ def test_edge_order_truncation_moves_every_inner_row_of_a_path(length, max_degre
     assert degrees == pytest.approx(1)
 
 
+@pytest.mark.parametrize("max_degree", [1, 2, 5])
+@pytest.mark.parametrize("stars", [10, 100, 300])
+def test_first_edges_truncation_moves_with_the_root_of_the_number_of_stars(stars, max_degree):
+    graph = stability.hub_of_stars(stars, max_degree)
+    x = np.eye(len(graph[0]) - 1)
+    moved = refutation("first_edges_truncation", graph, max_degree, 0, x)
+    # The hub keeps D of its own edges: as many centres also lose it.
+    assert moved**2 == pytest.approx(2 * stars + max_degree)
+
+
 @pytest.mark.parametrize("max_degree", [1, 2])
 def test_refuted_candidates_respect_their_bounds(max_degree):
     """They bound what they say they bound, or refuting them would mean nothing."""
@@ -208,7 +218,9 @@ def test_refuted_candidates_respect_their_bounds(max_degree):
     two_sided = stability.two_sided_scaling(indptr, indices, max_degree)
     priority = stability.hash_priority(indptr, indices, max_degree, 0)
     scaling = stability.sender_scaling(indptr, indices, max_degree)
-    for weights in (order, two_sided, priority):
+    first = stability.first_edges_truncation(indptr, indices, max_degree)
+    assert (first <= order).all()
+    for weights in (order, first, two_sided, priority):
         sent = weighted(undirected, weights).sum(axis=2)
         assert sent.max() <= max_degree + 1e-12
     assert weighted(undirected, order).sum(axis=1).max() == max_degree
@@ -221,9 +233,10 @@ def test_refuted_candidates_respect_their_bounds(max_degree):
     assert (missing <= (full[:, :, None] | full[:, None, :])).all()
 
 
-def test_edge_order_truncation_refuses_a_directed_graph():
+@pytest.mark.parametrize("name", ["edge_order_truncation", "first_edges_truncation"])
+def test_truncation_refuses_a_directed_graph(name):
     with pytest.raises(GraphDPError, match="symmetric"):
-        stability.edge_order_truncation(np.array([0, 1, 1]), np.array([1], dtype=np.int32), 1)
+        stability.REFUTED[name](np.array([0, 1, 1]), np.array([1], dtype=np.int32), 1, 0)
 
 
 # --- balanced weights -----------------------------------------------------------------------------
