@@ -225,7 +225,7 @@ TABLES: dict[str, Table] = {
     "table2": Table("Table 2", published_table, show_published, FLOATS, COUNTS),
     "progap_table1": Table("ProGAP Table 1", table1, show_statistics, STATISTICS_NUMBERS),
     "progap_table2": Table("ProGAP Table 2", published_table, show_published, FLOATS, COUNTS),
-    "degree-bounds": Table(
+    "degree_bounds": Table(
         "Degree bounds", degree_bounds_table, show_degree_bounds, FLOATS, COUNTS
     ),
 }
