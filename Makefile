@@ -15,7 +15,7 @@ OVERRIDES := $(if $(DATASETS),datasets=$(call list,$(DATASETS))) \
 CONFIG = $(if $(strip $(OVERRIDES)),--config $(OVERRIDES))
 PAPERS := $(basename $(notdir $(wildcard config/papers/*.yaml)))
 
-.PHONY: help install demo paper test test-slow lint format
+.PHONY: help install demo paper known-paper test test-slow lint format
 .DEFAULT_GOAL := help
 
 help:
@@ -40,11 +40,13 @@ demo: install
 	@echo && echo "Report: $(CURDIR)/results/demo/report.html"
 
 # The first call downloads what it can; the second runs on that and shows the rest as missing.
-paper: install
-	@$(if $(filter $(PAPER),$(PAPERS)),:,echo 'unknown PAPER "$(PAPER)"; use one of: $(PAPERS), as in make paper PAPER=gap' >&2; exit 2)
+paper: known-paper install
 	-$(SNAKEMAKE) data --configfile config/papers/$(PAPER).yaml $(CONFIG)
 	$(SNAKEMAKE) --configfile config/papers/$(PAPER).yaml --config missing_data=skip $(OVERRIDES)
 	@echo && echo "Report: $(CURDIR)/results/$(PAPER)/report.html"
+
+known-paper:
+	@$(if $(filter $(PAPER),$(PAPERS)),:,echo 'unknown PAPER "$(PAPER)"; use one of: $(PAPERS), as in make paper PAPER=gap' >&2; exit 2)
 
 lint: install
 	$(BIN)/ruff format --check .
