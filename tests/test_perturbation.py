@@ -1,0 +1,261 @@
+"""Graph perturbation: flip probabilities, ε, symmetry, sparse draws.
+
+Statistical tests compare counts with exact binomial intervals; each states its failure probability.
+"""
+
+import itertools
+import math
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse, stats
+
+from graphdp import perturbation
+from graphdp.data.graph import csr_from_edges
+from graphdp.errors import GraphDPError
+from graphdp.perturbation import (
+    PERTURBATIONS,
+    asymmetric_probabilities,
+    edge_rand_probabilities,
+    noisy_count,
+    perturb,
+)
+
+EPSILONS = {"asymmetric": {"link": 1.8, "density": 0.2}, "edge_rand": {"link": 2.0},
+            "lap_graph": {"link": 1.9, "density": 0.1}}  # fmt: skip
+
+
+def random_graph(nodes: int, edges: int, seed: int = 0):
+    rng = np.random.default_rng(seed)
+    ends = rng.integers(0, nodes, (2, edges))
+    return csr_from_edges(*ends, nodes, symmetrise=True)
+
+
+def dense(graph) -> np.ndarray:
+    indptr, indices = graph
+    shape = (len(indptr) - 1,) * 2
+    return sparse.csr_array((np.ones(len(indices)), indices, indptr), shape=shape).toarray()
+
+
+def draw(graph, kind: str, seed: int, epsilons=None, max_edges: int = 10**7):
+    rng = np.random.default_rng(seed)
+    return perturb(*graph, kind, epsilons or EPSILONS[kind], rng, max_edges)
+
+
+def assert_binomial(successes: int, trials: int, probability: float) -> None:
+    """Two-sided exact test: fails by chance with probability at most 1e-8."""
+    low, high = stats.binom.ppf([5e-9, 1 - 5e-9], trials, probability)
+    assert low <= successes <= high, (successes, trials, probability)
+
+
+@given(st.floats(0.01, 20), st.floats(1e-6, 1))
+def test_asymmetric_response_is_exactly_epsilon_private_and_keeps_the_density(epsilon, density):
+    keep, add = asymmetric_probabilities(epsilon, density)
+    assert 0 <= add <= keep <= 1
+    ratios = [keep / add]
+    if keep < 1:
+        ratios.append((1 - add) / (1 - keep))
+    # An edge of the output is the worst case where ones are thinned (at q = 1 both are).
+    assert math.log(max(ratios)) == pytest.approx(epsilon, rel=1e-6)
+    if density <= 0.5:
+        assert density * keep + (1 - density) * add == pytest.approx(density, rel=1e-9)
+
+
+@given(st.floats(0.001, 30))
+def test_edge_rand_is_randomised_response(epsilon):
+    keep, add = edge_rand_probabilities(epsilon)
+    assert keep + add == pytest.approx(1, abs=1e-15)
+    assert math.log(keep / add) == pytest.approx(epsilon, rel=1e-9)
+
+
+def test_density_noise_is_discrete_laplace_of_scale_one_over_epsilon():
+    rng = np.random.default_rng(1)
+    epsilon, draws = 0.7, 40_000
+    noise = np.array([noisy_count(100, epsilon, rng) - 100 for _ in range(draws)])
+    unit = math.tanh(epsilon / 2)  # Σ e^(-ε|k|) = (1 + e^-ε) / (1 - e^-ε)
+    for k in range(-3, 4):  # 7 exact tests: together below 1e-7
+        assert_binomial(int((noise == k).sum()), draws, unit * math.exp(-epsilon * abs(k)))
+
+
+def test_one_undirected_edge_moves_the_count_by_one_and_one_pair():
+    """The sensitivities behind the two shares: however an edge is chosen."""
+    graph = random_graph(12, 30)
+    pairs = perturbation._Pairs(12)
+    edges = pairs.of_graph(*graph)
+    adjacency = dense(graph)
+    for i, j in zip(*np.nonzero(np.triu(adjacency)), strict=True):
+        less = adjacency.copy()
+        less[i, j] = less[j, i] = 0
+        left = pairs.of_graph(*csr_from_edges(*np.nonzero(less), 12, symmetrise=False))
+        assert len(edges) - len(left) == 1
+        assert np.setxor1d(edges, left).size == 1
+
+
+def test_pairs_are_numbered_one_to_one():
+    for nodes in (2, 3, 7):
+        pairs = perturbation._Pairs(nodes)
+        ends = np.array(list(itertools.combinations(range(nodes), 2)))
+        numbers = pairs.starts[ends[:, 0]] + ends[:, 1] - ends[:, 0] - 1
+        np.testing.assert_array_equal(numbers, np.arange(pairs.count))
+        np.testing.assert_array_equal(np.transpose(pairs.ends(numbers)), ends)
+
+
+def test_pair_numbers_are_exact_for_millions_of_nodes():
+    nodes = 2_000_000
+    pairs = perturbation._Pairs(nodes)
+    numbers = np.array([0, nodes - 2, nodes - 1, pairs.count - 1, pairs.count // 3])
+    sources, targets = pairs.ends(numbers)
+    assert (sources[0], targets[0]) == (0, 1)
+    assert (sources[1], targets[1]) == (0, nodes - 1)
+    assert (sources[2], targets[2]) == (1, 2)
+    assert (sources[3], targets[3]) == (nodes - 2, nodes - 1)
+    np.testing.assert_array_equal(pairs.starts[sources] + targets - sources - 1, numbers)
+
+
+@given(st.sets(st.integers(0, 40)), st.data())
+def test_ranks_of_non_edges(edges, data):
+    edges = np.array(sorted(edges), dtype=np.int64)
+    others = np.setdiff1d(np.arange(41), edges)
+    ranks = np.array(sorted(data.draw(st.sets(st.integers(0, len(others) - 1)))), dtype=np.int64)
+    np.testing.assert_array_equal(perturbation._non_edges(edges, ranks), others[ranks])
+
+
+@pytest.mark.parametrize("kind", ["asymmetric", "edge_rand"])
+def test_every_pair_flips_with_the_stated_probability(kind, monkeypatch):
+    """Brute force over all pairs of 8 nodes; 28 exact tests, together below 3e-7."""
+    graph = random_graph(8, 12)
+    true = dense(graph)
+    edges = int(true.sum()) // 2
+    # The estimate is held at the true count, so that the flips have one known probability.
+    monkeypatch.setattr(perturbation, "noisy_count", lambda count, epsilon, rng: count)
+    if kind == "asymmetric":
+        keep, add = asymmetric_probabilities(EPSILONS[kind]["link"], edges / 28)
+    else:
+        keep, add = edge_rand_probabilities(EPSILONS[kind]["link"])
+    draws = 2000
+    totals = sum(dense(draw(graph, kind, seed)) for seed in range(draws))
+    for i, j in itertools.combinations(range(8), 2):
+        assert_binomial(int(totals[i, j]), draws, keep if true[i, j] else add)
+
+
+def test_lap_graph_draws_as_if_every_pair_had_noise(monkeypatch):
+    """Against the plain mechanism on all pairs: the share of true edges that it keeps. Fisher's
+    exact test of two proportions, failure probability 1e-7."""
+    monkeypatch.setattr(perturbation, "noisy_count", lambda count, epsilon, rng: count)
+    graph = random_graph(60, 25)
+    true, draws = dense(graph), 400
+    epsilon = 3.0
+    kept = np.zeros(2, int)
+    brute = np.zeros(2, int)
+    upper = np.triu_indices(60, 1)
+    edge = true[upper] > 0
+    count = int(edge.sum())
+    rng = np.random.default_rng(99)
+    for seed in range(draws):
+        epsilons = {"link": epsilon, "density": 1.0}
+        noisy = dense(draw(graph, "lap_graph", seed, epsilons))[upper] > 0
+        assert noisy.sum() == count
+        values = edge + rng.laplace(scale=1 / epsilon, size=edge.size)
+        plain = np.zeros_like(edge)
+        plain[np.argsort(-values)[:count]] = True
+        for total, graph_ in ((kept, noisy), (brute, plain)):
+            total += [(graph_ & edge).sum(), (graph_ & ~edge).sum()]
+    trials = draws * count
+    table = [[kept[0], trials - kept[0]], [brute[0], trials - brute[0]]]
+    assert stats.fisher_exact(table).pvalue > 1e-7
+    assert 0.05 < kept[0] / trials < 0.95  # the comparison is about something
+
+
+@pytest.mark.parametrize("kind", PERTURBATIONS)
+def test_output_is_symmetric_without_loops_and_repeatable(kind):
+    graph = random_graph(300, 900)
+    first, again, other = draw(graph, kind, 5), draw(graph, kind, 5), draw(graph, kind, 6)
+    np.testing.assert_array_equal(first[1], again[1])
+    assert len(first[1]) != len(other[1]) or (first[1] != other[1]).any()
+    adjacency = dense(first)
+    assert (adjacency == adjacency.T).all() and not adjacency.diagonal().any()
+    assert adjacency.max() == 1
+    assert first[0].dtype == np.int64 and first[1].dtype == np.int32
+
+
+@pytest.mark.parametrize("kind", PERTURBATIONS)
+def test_without_bounds_on_epsilon_the_graph_itself_comes_out(kind):
+    graph = random_graph(300, 900)
+    epsilons = dict.fromkeys(EPSILONS[kind], 800.0)
+    noisy = draw(graph, kind, 1, epsilons)
+    np.testing.assert_array_equal(noisy[0], graph[0])
+    np.testing.assert_array_equal(noisy[1], graph[1])
+
+
+@pytest.mark.parametrize("kind", ["asymmetric", "lap_graph"])
+def test_as_many_edges_come_out_as_go_in(kind):
+    """Mean of 30 draws. asymmetric: Binomial-like with mean m, std below √(2m/30) = 25 with the
+    noise of the estimate (std below 15 / √30) on top: 250 are 9 of these standard deviations."""
+    graph = random_graph(2000, 10_000)
+    edges = len(graph[1]) / 2
+    counts = [len(draw(graph, kind, seed)[1]) / 2 for seed in range(30)]
+    assert abs(np.mean(counts) - edges) < 250
+
+
+def test_two_hundred_thousand_nodes_without_a_square():
+    graph = random_graph(200_000, 300_000)
+    tracemalloc.start()
+    noisy = draw(graph, "asymmetric", 1, {"link": 0.9, "density": 0.1})
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    edges = len(noisy[1]) / 2
+    assert abs(edges - 300_000) < 6000  # 10 standard deviations
+    assert peak < 150e6  # the square would be 4e10 bytes
+    assert peak < perturbation.BYTES_PER_EDGE * 1.5 * edges + 100e6
+
+
+def test_too_dense_an_output_names_the_smallest_epsilon_that_fits():
+    graph = random_graph(5000, 5000)
+    with pytest.raises(GraphDPError, match=r"smallest ε that fits is 4\.83") as error:
+        draw(graph, "edge_rand", 1, {"link": 1.0}, max_edges=100_000)
+    assert "\n" not in str(error.value)
+    noisy = draw(graph, "edge_rand", 1, {"link": 4.83}, max_edges=100_000)
+    assert len(noisy[1]) / 2 < 110_000
+    with pytest.raises(GraphDPError, match="raise memory_mb"):
+        draw(graph, "asymmetric", 1, max_edges=100)
+    with pytest.raises(GraphDPError, match="too many for a sparse draw"):
+        draw(random_graph(20, 150), "lap_graph", 1)
+
+
+def test_bad_input_is_one_clear_line():
+    graph = random_graph(10, 20)
+    with pytest.raises(GraphDPError, match="choose one of asymmetric"):
+        draw(graph, "flip", 1, {"link": 1.0})
+    with pytest.raises(GraphDPError, match="needs an ε above 0 for link and density"):
+        draw(graph, "asymmetric", 1, {"link": 1.0})
+    with pytest.raises(GraphDPError, match="needs an ε above 0"):
+        draw(graph, "asymmetric", 1, {"link": 1.0, "density": 0.0})
+    directed = csr_from_edges(np.array([0]), np.array([1]), 3, symmetrise=False)
+    with pytest.raises(GraphDPError, match="the graph is directed"):
+        draw(directed, "edge_rand", 1)
+
+
+@pytest.mark.parametrize("kind", PERTURBATIONS)
+def test_an_empty_graph_is_perturbed_too(kind):
+    empty = (np.zeros(201, np.int64), np.empty(0, np.int32))
+    indptr, indices = draw(empty, kind, 3)
+    assert indptr[-1] == len(indices)
+
+
+def test_files_of_perturbed_graphs(tmp_path):
+    graph = random_graph(30, 60)
+    graphs = {(3, "asymmetric"): draw(graph, "asymmetric", 3), (4, "lap_graph"): graph}
+    perturbation.save_graphs(tmp_path / "g.npz", graphs, graph="f" * 64)
+    loaded = perturbation.load_graphs(tmp_path / "g.npz", graph="f" * 64)
+    assert set(loaded) == set(graphs)
+    for key, arrays in graphs.items():
+        for ours, theirs in zip(loaded[key], arrays, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+    with pytest.raises(GraphDPError, match="another graph"):
+        perturbation.load_graphs(tmp_path / "g.npz", graph="e" * 64)
+    (tmp_path / "bad.npz").write_bytes(b"x")
+    with pytest.raises(GraphDPError, match="not a readable file"):
+        perturbation.load_graphs(tmp_path / "bad.npz", graph="f" * 64)

@@ -1,0 +1,272 @@
+"""Graph perturbation: one ε-private release of all undirected edges of a graph.
+
+Three mechanisms, each in time and memory proportional to the edges that go in and come out:
+
+- asymmetric: randomised response whose ones are thinned so that the expected number of edges
+  stays as it is (Imola, Murakami and Chaudhuri, USENIX Security 2022, section 4.2, as GAP's
+  baseline SAGE-EDP uses it, section 7.2), with a private estimate of that number;
+- edge_rand: randomised response (Wu et al., LinkTeller, IEEE S&P 2022, EdgeRand);
+- lap_graph: Laplace noise on every pair, of which the largest are kept, as many as a private
+  estimate of the number of edges says (Wu et al., LapGraph).
+
+What is protected is one **undirected** edge. A pair i < j is perturbed once and then stands in both
+directions, so its ε is spent once. (Perturbing the two directed entries apart spends it twice.)
+
+The set of nodes is public. Pairs i < j of n nodes are numbered by rows: N = n (n - 1) / 2.
+"""
+
+import math
+import os
+from collections.abc import Mapping
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphdp import io
+from graphdp.data.graph import csr_from_edges
+from graphdp.errors import GraphDPError
+
+PERTURBATIONS = ("asymmetric", "edge_rand", "lap_graph")
+
+#: Peak memory of a perturbation per undirected edge that comes out, in bytes (a test holds it).
+BYTES_PER_EDGE = 100
+# Gaps drawn at a time.
+_BLOCK = 1 << 20
+
+
+def perturb(
+    indptr: np.ndarray,
+    indices: np.ndarray,
+    perturbation: str,
+    epsilons: Mapping[str, float],
+    rng: np.random.Generator,
+    max_edges: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw a perturbed graph: (Σ epsilons)-DP for adding or removing one undirected edge.
+
+    Args:
+      indptr, indices: int64 (n + 1,), int32 (m,): CSR of an undirected graph without self-loops.
+      perturbation: one of `PERTURBATIONS`.
+      epsilons: ε of each part, above 0: "link" for the pairs, and "density" for the number of
+        edges, which edge_rand does not read.
+      rng: the stream of this release.
+      max_edges: largest number of undirected edges that memory allows (see `BYTES_PER_EDGE`).
+
+    Returns:
+      CSR of the perturbed graph, as the input: symmetric, without self-loops.
+
+    Raises:
+      GraphDPError: the graph is directed, an ε is not above 0, or too many edges would come out.
+    """
+    nodes = len(indptr) - 1
+    pairs = _Pairs(nodes)
+    edges = pairs.of_graph(indptr, indices)
+    needed = ("link",) if perturbation == "edge_rand" else ("link", "density")
+    if perturbation not in PERTURBATIONS:
+        raise GraphDPError(
+            f"perturbation is {perturbation!r}; choose one of {', '.join(PERTURBATIONS)}"
+        )
+    if sorted(epsilons) != sorted(needed) or not all(value > 0 for value in epsilons.values()):
+        raise GraphDPError(
+            f"{perturbation} needs an ε above 0 for {' and '.join(needed)}, got {dict(epsilons)}"
+        )
+    link = epsilons["link"]
+    if perturbation == "edge_rand":
+        keep, add = edge_rand_probabilities(link)
+        if add * pairs.count > max_edges:
+            least = math.log(pairs.count / max_edges - 1)
+            raise GraphDPError(
+                f"edge_rand at ε {link:g} makes about {add * pairs.count:.3g} edges of {nodes} "
+                f"nodes and memory allows {max_edges:.3g}; the smallest ε that fits is "
+                f"{math.ceil(least * 100) / 100:g}, or use perturbation: asymmetric"
+            )
+        noisy = _respond(edges, pairs.count, keep, add, rng)
+    else:
+        estimate = noisy_count(len(edges), epsilons["density"], rng)
+        estimate = min(max(estimate, 0), pairs.count)
+        if estimate > max_edges:
+            raise GraphDPError(
+                f"{perturbation} at ε {sum(epsilons.values()):g} makes about {estimate:.3g} edges "
+                f"and memory allows {max_edges:.3g}; raise memory_mb"
+            )
+        if perturbation == "asymmetric":
+            keep, add = asymmetric_probabilities(link, estimate / max(pairs.count, 1))
+            noisy = _respond(edges, pairs.count, keep, add, rng)
+        else:
+            noisy = _largest(edges, pairs.count, link, estimate, rng)
+    return csr_from_edges(*pairs.ends(noisy), nodes, symmetrise=True)
+
+
+def edge_rand_probabilities(epsilon: float) -> tuple[float, float]:
+    """Randomised response: the chances that an edge stays, and that a missing one appears.
+
+    e^ε / (1 + e^ε) and 1 / (1 + e^ε), so the likelihood ratio of either answer is e^±ε.
+    """
+    add = math.exp(-epsilon) / (1 + math.exp(-epsilon))
+    return 1 / (1 + math.exp(-epsilon)), add
+
+
+def asymmetric_probabilities(epsilon: float, density: float) -> tuple[float, float]:
+    """Asymmetric randomised response: the chances that an edge stays, and that one appears.
+
+    Randomised response with p = e^ε / (1 + e^ε), then every edge of its output is kept with
+    probability q, so (p q, (1 - p) q). The thinning is post-processing, hence ε-DP; the likelihood
+    ratio of an edge in the output is e^ε exactly. With q = d / (p d + (1 - p)(1 - d)) the output
+    has the expected density d of the input, in [0, 1]; beyond d = 1/2 q would exceed 1, and is 1.
+    """
+    p, other = edge_rand_probabilities(epsilon)
+    answers = p * density + other * (1 - density)
+    q = min(1.0, density / answers) if answers > 0 else 0.0
+    return p * q, other * q
+
+
+def noisy_count(count: int, epsilon: float, rng: np.random.Generator) -> int:
+    """`count` + discrete Laplace noise, P(k) ∝ e^(-ε |k|): ε-DP, for one edge changes it by 1.
+
+    Source: Ghosh, Roughgarden and Sundararajan, STOC 2009 (two-sided geometric mechanism). Whole
+    numbers, so that no rounding of a float can leak.
+    """
+    success = -math.expm1(-epsilon)
+    if success >= 1:  # noise other than 0 has a chance below 1e-16
+        return count
+    return count + int(rng.geometric(success)) - int(rng.geometric(success))
+
+
+def _respond(
+    edges: np.ndarray, pairs: int, keep: float, add: float, rng: np.random.Generator
+) -> np.ndarray:
+    """Each edge stays with probability `keep`, each other pair appears with `add`, all apart."""
+    stay = edges[rng.random(len(edges)) < keep]
+    return np.concatenate([stay, _non_edges(edges, _bernoulli(pairs - len(edges), add, rng))])
+
+
+def _largest(
+    edges: np.ndarray, pairs: int, epsilon: float, count: int, rng: np.random.Generator
+) -> np.ndarray:
+    """The `count` largest of (1 for an edge, 0 for another pair) + Laplace(1 / ε) over all pairs.
+
+    Only pairs above a threshold t ≥ 0 are drawn, exactly as if all were: a missing edge gets there
+    with probability e^(-ε t) / 2, and then its value is t + Exp(ε). t leaves more of them than are
+    wanted, up to a chance below 1e-30 (12 standard deviations).
+    """
+    wanted = count + 12 * math.sqrt(count) + 100
+    others = pairs - len(edges)
+    if 4 * wanted > pairs or 2 * wanted > others:
+        raise GraphDPError(
+            f"lap_graph keeps {count} of {pairs} pairs, too many for a sparse draw; "
+            "use perturbation: asymmetric"
+        )
+    threshold = math.log(others / (2 * wanted)) / epsilon
+    appear = _non_edges(edges, _bernoulli(others, wanted / others, rng))
+    values = 1 + rng.laplace(scale=1 / epsilon, size=len(edges))
+    above = values > threshold
+    candidates = np.concatenate([edges[above], appear])
+    values = np.concatenate(
+        [values[above], threshold + rng.exponential(1 / epsilon, size=len(appear))]
+    )
+    if len(candidates) < count:
+        raise GraphDPError("lap_graph drew too few pairs (chance below 1e-30): report a bug")
+    if not count:
+        return candidates[:0]
+    return candidates[np.argpartition(-values, count - 1)[:count]]
+
+
+def _bernoulli(count: int, rate: float, rng: np.random.Generator) -> np.ndarray:
+    """The places, ascending, of the successes among `count` independent trials: int64.
+
+    Walked by their gaps, which are geometric: exact, and it costs only the successes.
+    """
+    if rate <= 0 or not count:
+        return np.empty(0, np.int64)
+    parts, last = [], -1
+    while last < count:
+        size = min(_BLOCK, 64 + int(1.1 * rate * (count - last)))
+        gaps = np.minimum(rng.geometric(rate, size), count + 1)  # no sum may overflow
+        parts.append(last + np.cumsum(gaps))
+        last = int(parts[-1][-1])
+    places = np.concatenate(parts)
+    return places[: np.searchsorted(places, count)]
+
+
+def _non_edges(edges: np.ndarray, ranks: np.ndarray) -> np.ndarray:
+    """The numbers of the pairs that are no edges, from their ranks among these. Edges ascending."""
+    # `before[i]` pairs without an edge lie before edge i.
+    before = edges - np.arange(len(edges))
+    return ranks + np.searchsorted(before, ranks, side="right")
+
+
+class _Pairs:
+    """The pairs i < j of n nodes, numbered row by row."""
+
+    def __init__(self, nodes: int):
+        self.nodes = nodes
+        rows = np.arange(nodes + 1, dtype=np.int64)
+        #: Number of the first pair of each row.
+        self.starts = rows * (nodes - 1) - rows * (rows - 1) // 2
+        self.count = nodes * (nodes - 1) // 2
+
+    def of_graph(self, indptr: np.ndarray, indices: np.ndarray) -> np.ndarray:
+        """The numbers, ascending, of an undirected graph's edges: int64 (m / 2,)."""
+        entries = np.ones(len(indices), np.int8)
+        adjacency = sp.csr_array((entries, indices, indptr), shape=(self.nodes, self.nodes))
+        if (adjacency != adjacency.T.tocsr()).nnz:
+            raise GraphDPError(
+                "the graph is directed, and graph perturbation protects undirected edges: "
+                "set preprocessing symmetrise: true for this dataset"
+            )
+        sources = np.repeat(np.arange(self.nodes, dtype=np.int64), np.diff(indptr))
+        upper = sources < indices
+        sources, targets = sources[upper], indices[upper].astype(np.int64)
+        return self.starts[sources] + targets - sources - 1
+
+    def ends(self, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(i, j) of pairs, int64 each."""
+        sources = np.searchsorted(self.starts[:-1], pairs, side="right") - 1
+        # The last row has no pair, and starts where the one before it ends.
+        sources = np.minimum(sources, self.nodes - 2)
+        return sources, pairs - self.starts[sources] + sources + 1
+
+
+def save_graphs(
+    path: str | os.PathLike,
+    graphs: Mapping[tuple[int, str], tuple[np.ndarray, np.ndarray]],
+    *,
+    graph: str,
+) -> None:
+    """Write the perturbed graphs of several (seed, perturbation) to one `.npz`.
+
+    graphs: CSR pairs as `perturb` returns them. graph: `Graph.fingerprint()` of the true one.
+    """
+    arrays = {}
+    for (seed, perturbation), (indptr, indices) in graphs.items():
+        arrays[f"{seed}/{perturbation}/indptr"] = indptr
+        arrays[f"{seed}/{perturbation}/indices"] = indices
+    io.save_npz(path, graph=np.array(graph), **arrays)
+
+
+def load_graphs(
+    path: str | os.PathLike, *, graph: str
+) -> dict[tuple[int, str], tuple[np.ndarray, np.ndarray]]:
+    """Read what `save_graphs` wrote: (seed, perturbation) -> (indptr, indices).
+
+    Raises `GraphDPError` if the file is not readable or belongs to another graph.
+    """
+    try:
+        arrays = io.load_npz(path)
+        found = str(arrays.pop("graph"))
+        graphs = {}
+        for name in arrays:
+            seed, perturbation, part = name.split("/")
+            if part == "indptr":
+                indices = arrays[f"{seed}/{perturbation}/indices"]
+                graphs[int(seed), perturbation] = (arrays[name], indices)
+    except Exception as error:  # numpy and zipfile raise many kinds for a damaged file
+        raise GraphDPError(
+            f"{path} is not a readable file of perturbed graphs ({error}): delete it and run again"
+        ) from error
+    if found != graph:
+        raise GraphDPError(
+            f"{path} holds perturbed graphs of another graph (fingerprint {found[:12]}, "
+            f"expected {graph[:12]}): delete it and run again"
+        )
+    return graphs
