@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from graphdp import degree
+from graphdp.data.graph import csr_from_edges
 from graphdp.errors import GraphDPError
 
 ALPHA = 1e-6
@@ -307,3 +308,59 @@ def test_mask_fingerprints_tell_masks_apart():
     # The second packs to the same bits.
     for other in (~keep, np.array([True, False, True, False])):
         assert degree.mask_fingerprint(keep) != degree.mask_fingerprint(other)
+
+
+@given(
+    st.integers(1, 20),
+    st.lists(st.tuples(st.integers(0, 19), st.integers(0, 19)), max_size=150),
+    st.integers(1, 8),
+    st.integers(0, 2**62),
+)
+@settings(max_examples=150, deadline=None)
+def test_both_degrees_are_bounded_and_nothing_is_wasted(nodes, edges, max_degree, seed):
+    """Directed graphs of all shapes, last node included."""
+    ends = np.array([e for e in edges if max(e) < nodes], dtype=np.int64).reshape(-1, 2)
+    indptr, indices = csr_from_edges(*ends.T, nodes, symmetrise=False)
+    keep = degree.bound_degrees(indptr, indices, max_degree, seed)
+    out_only = degree.bound_out_degree(indptr, indices, max_degree, seed)
+    assert keep.dtype == bool and keep.shape == indices.shape
+    assert not (keep & ~out_only).any()
+    assert all(row.sum() <= max_degree for row in rows_of(indptr, keep))
+    after_out = np.bincount(indices[out_only], minlength=nodes)
+    in_degrees = np.bincount(indices[keep], minlength=nodes)
+    assert in_degrees.tolist() == np.minimum(after_out, max_degree).tolist()
+
+
+def test_the_last_node_sends_and_receives():
+    indptr, indices = csr_from_edges(np.array([2, 0]), np.array([0, 2]), 3, symmetrise=False)
+    assert degree.bound_degrees(indptr, indices, 1, seed=5).all()
+
+
+def test_in_lists_are_uniform_samples():
+    """5 nodes send to one, 2 may stay: each of 10 pairs as often (χ², failure probability 1e-6)."""
+    indptr = np.array([0, 1, 2, 3, 4, 5, 5])
+    indices = np.full(5, 5, np.int32)
+    samples = np.array([degree.bound_degrees(indptr, indices, 2, seed) for seed in range(5000)])
+    counts = subset_counts(samples)
+    counts = counts[[code for code in range(32) if code.bit_count() == 2]]
+    assert counts.sum() == 5000
+    assert stats.chisquare(counts).pvalue > ALPHA
+
+
+def test_an_in_list_changes_by_one_place_without_one_sender():
+    """8 nodes send to node 8, which keeps 3: without a sender that was kept, one other moves up."""
+    indices = np.full(8, 8, np.int32)
+    for seed in range(20):
+        keep = degree.bound_degrees(np.array([*range(9), 8]), indices, 3, seed)
+        for gone in range(8):
+            left = np.array([*range(gone + 1), *range(gone, 8), 7])
+            kept = degree.bound_degrees(left, indices[:7], 3, seed)
+            kept = np.insert(kept, gone, False)
+            assert (kept & ~keep).sum() == int(keep[gone])
+            assert (keep & ~kept).sum() == int(keep[gone])
+
+
+@pytest.mark.parametrize("max_degree", [0, -1, 2.5])
+def test_both_sided_bound_must_be_a_positive_number(max_degree):
+    with pytest.raises(GraphDPError, match="max_degree must be a whole number"):
+        degree.bound_degrees(*csr([3, 2]), max_degree, 1)

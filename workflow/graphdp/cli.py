@@ -11,7 +11,7 @@ from typing import Any
 from graphdp.errors import GraphDPError
 from graphdp.privacy.calibration import Calibration, calibrate, default_delta
 from graphdp.privacy.plan import Plan
-from graphdp.privacy.plans import DEGREE_BOUNDS, gap_plan, mlp_plan, progap_plan
+from graphdp.privacy.plans import DEGREE_BOUNDS, gap_plan, mlp_plan, progap_plan, sage_plan
 
 EXAMPLES = """\
 examples:
@@ -20,6 +20,9 @@ examples:
       --batch-size 256 --epochs 10 --max-degree 100 --hops 2 --json
   graphdp calibrate progap --level edge --epsilon 1 --delta 1e-7 --depth 3
   graphdp calibrate mlp --level node --epsilon 8 --train-nodes 19800 --batch-size 256 --epochs 10
+  graphdp calibrate sage --level edge --epsilon 4 --delta 1e-7 --perturbation asymmetric
+  graphdp calibrate sage --level node --epsilon 8 --train-nodes 19800 --batch-size 256 \\
+      --epochs 10 --max-degree 100
   graphdp statement statement.json
   graphdp compare edge.json node.json
 """
@@ -48,7 +51,7 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    command.add_argument("method", choices=("gap", "mlp", "progap"))
+    command.add_argument("method", choices=("gap", "mlp", "progap", "sage"))
     command.add_argument("--level", required=True, choices=("edge", "node"))
     command.add_argument("--epsilon", required=True, type=float, help="target, or inf")
     command.add_argument(
@@ -59,11 +62,17 @@ def build_parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--hops", type=int, help="gap: number of noisy aggregations")
     command.add_argument("--depth", type=int, help="progap: number of noisy aggregations")
+    command.add_argument(
+        "--perturbation",
+        default="asymmetric",
+        choices=("asymmetric", "edge_rand", "lap_graph"),
+        help="sage, edge level: how the graph is perturbed (default asymmetric)",
+    )
     node = command.add_argument_group("node level")
     node.add_argument("--train-nodes", type=int, help="number of training nodes")
-    node.add_argument("--batch-size", type=int, help="expected size of a Poisson batch")
+    node.add_argument("--batch-size", type=int, help="(expected) size of a batch")
     node.add_argument("--epochs", type=int, help="epochs of each DP-Adam phase")
-    node.add_argument("--max-degree", type=int, help="gap, progap: bound on the out-degree")
+    node.add_argument("--max-degree", type=int, help="gap, progap, sage: bound on degrees")
     node.add_argument(
         "--degree-bound",
         choices=DEGREE_BOUNDS,
@@ -110,6 +119,9 @@ def _plan(arguments: argparse.Namespace) -> Plan:
         if arguments.depth is None:
             raise GraphDPError("progap needs the number of aggregations; give --depth")
         return progap_plan(arguments.level, arguments.depth, arguments.max_degree, *training)
+    if arguments.method == "sage":
+        edges = (arguments.perturbation, arguments.max_degree)
+        return sage_plan(arguments.level, *edges, *training)
     if arguments.hops is None:
         raise GraphDPError("gap needs the number of aggregations; give --hops")
     return gap_plan(

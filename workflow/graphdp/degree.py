@@ -138,6 +138,31 @@ def public_order(num_ids: int, seed: int) -> np.ndarray:
     return places
 
 
+def bound_degrees(
+    indptr: np.ndarray, indices: np.ndarray, max_degree: int, seed: int
+) -> np.ndarray:
+    """Keep at most `max_degree` out-edges **and** at most `max_degree` in-edges of every node.
+
+    `bound_out_degree` first; then of what is left every node keeps the in-edges with the smallest
+    keys, a hash of (seed, source, target). An edge's key depends on nothing else, so an edge that
+    is not there changes another node's in-list by one place at most: its successor's.
+    (The greedy sampler of GAP's code over a random order of the edges has no such bound.)
+
+    Args and errors as `bound_out_degree`. Returns keep, bool (m,).
+    """
+    keep = bound_out_degree(indptr, indices, max_degree, seed)
+    kept = np.flatnonzero(keep)
+    sources = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))[kept]
+    targets = indices[kept]
+    source_keys = _mix(np.uint64(rng.stream_seed("bound_degrees", int(seed))) + _counter(sources))
+    keys = _mix(source_keys + _counter(targets))
+    order = np.lexsort((keys, targets))
+    targets = targets[order]
+    place = np.arange(len(targets)) - np.searchsorted(targets, targets)
+    keep[kept[order[place >= max_degree]]] = False
+    return keep
+
+
 def apply_mask(
     indptr: np.ndarray, indices: np.ndarray, keep: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:

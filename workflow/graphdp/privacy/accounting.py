@@ -10,6 +10,11 @@ Accountants (the name goes into every artefact):
 - "pld": Google's privacy-loss-distribution accountant, pessimistic rounding. The tight value.
 - "exact": closed form for Gaussian releases alone (Balle and Wang 2018, Theorem 8).
 
+Two kinds of release are outside of these libraries. The ε of pure releases alone is their sum,
+whichever accountant is asked ("exact" among them); beside others they enter Rényi DP as randomised
+response. Steps over fixed-size samples that move a group of records are accounted in Rényi DP
+alone ("autodp", "autodp_rdp"), by Daigavane et al. 2021, Theorem 1: `fixed_size_log_moment`.
+
 All of them assume that adding or removing one unit changes one record of a DP-SGD sample and
 moves each release by at most its sensitivity; the plan says under which adjacency that is so.
 """
@@ -50,6 +55,8 @@ RDP_ORDERS_TEXT = "2 to 10 by 0.05, to 40 by 0.25, to 256 by 1, then about 1.5 %
 #: The orders of dp-accounting, and of the cross-check: both libraries compute the subsampled
 #: Gaussian exactly at whole orders. In between autodp interpolates the moments (an upper bound).
 WHOLE_ORDERS = tuple(order for order in RDP_ORDERS if order.is_integer())
+#: What is computed here and not by a library: the steps of `FixedSizeDPSGD`.
+FIXED_SIZE_METHOD = "Rényi DP; fixed-size samples: own sum of Daigavane et al. 2021, Theorem 1"
 #: How an RDP curve becomes ε(δ), for the statements.
 RDP_CONVERSION = "Balle et al. 2020, Theorem 21; Canonne, Kamath, Steinke 2020, Proposition 12"
 
@@ -91,6 +98,8 @@ def delta(plan: Plan, noise_multiplier: float, epsilon: float, accountant: str =
         return 0.0
     if known == math.inf:
         return 1.0
+    if known is not None:  # pure ε: that of randomised response, the worst case
+        return max(0.0, -math.expm1(epsilon - known) / (1 + math.exp(-known)))
     return _DELTA[accountant](composition, float(noise_multiplier), float(epsilon))
 
 
@@ -101,16 +110,29 @@ def _prepare(plan: Plan, noise: float, accountant: str) -> tuple[Composition, fl
     if accountant not in ACCOUNTANTS:
         raise GraphDPError(f"accountant is {accountant!r}; choose one of {', '.join(ACCOUNTANTS)}")
     composition = plan.composition
-    if accountant == "exact" and composition.sampled:
+    if accountant == "exact" and not (
+        composition.is_gaussian or composition.is_pure or composition.unnoised
+    ):
         raise GraphDPError(
             "the exact accountant knows Gaussian releases only and this plan subsamples; "
             "use autodp, dp_accounting or pld"
+        )
+    if accountant in ("dp_accounting", "pld") and not has_second_library(composition):
+        raise GraphDPError(
+            f"{accountant} knows no fixed-size samples that move a group of records; use autodp"
         )
     if composition.is_empty:
         return composition, 0.0
     if noise == 0 or composition.unnoised:
         return composition, math.inf
-    return composition, 0.0 if noise == math.inf else None
+    if noise == math.inf:
+        return composition, 0.0
+    return composition, composition.pure / noise if composition.is_pure else None
+
+
+def has_second_library(composition: Composition) -> bool:
+    """Whether dp-accounting can account for these releases as well."""
+    return not (composition.fixed_size or (composition.pure and not composition.is_pure))
 
 
 def cross_check(plan: Plan, noise_multiplier: float, delta: float) -> tuple[float, float]:
@@ -121,7 +143,7 @@ def cross_check(plan: Plan, noise_multiplier: float, delta: float) -> tuple[floa
     dp-accounting bounds δ through the KL divergence, which autodp does not.
     """
     google = epsilon(plan, noise_multiplier, delta, "dp_accounting")
-    if google in (0.0, math.inf):
+    if google in (0.0, math.inf) or plan.composition.is_pure:
         ours = epsilon(plan, noise_multiplier, delta, "autodp_rdp")
     else:
         ours, _ = autodp_rdp_epsilon(plan.composition, noise_multiplier, delta, WHOLE_ORDERS)
@@ -236,6 +258,7 @@ def _autodp_rdp(composition: Composition, noise: float) -> Callable[[float], flo
     for rate, steps in composition.sampled:
         sampled.compose_poisson_subsampled_mechanisms(step.RenyiDP, rate, coeff=steps)
     sampled.build_zeroth_oracle()
+    pure = composition.pure / noise
 
     @cache
     def log_moment(order: int) -> float:
@@ -250,9 +273,47 @@ def _autodp_rdp(composition: Composition, noise: float) -> Callable[[float], flo
         moment = log_moment(below)
         if share:
             moment += share * (log_moment(below + 1) - moment)
+        for sampling, steps in composition.fixed_size:
+            moment += steps * fixed_size_log_moment(sampling, noise, order)
+        if pure:
+            moment += pure_log_moment(pure, order)
         return composition.gaussian * float(step.RenyiDP(order)) + moment / (order - 1)
 
     return rdp
+
+
+def fixed_size_log_moment(sampling: tuple[int, int, int], noise: float, order: float) -> float:
+    """(α - 1) times the Rényi DP at order α of a step of `FixedSizeDPSGD`.
+
+    sampling: (N, B, G). ln Σ_ρ P(ρ) exp(α(α - 1) ρ² / (2 G² σ²)) with ρ, the number of differing
+    records in a batch, Hypergeometric(N, G, B). Given the batch, the noisy sums are Gaussians whose
+    means lie at most ρ / G sensitivities apart; and exp((α - 1) D_α) is jointly convex, so that of
+    the mixture over batches is at most the mean.
+    Source: Daigavane et al. 2021, Theorem 1 and its Lemma 1 (their λ = 2 G C σ).
+    """
+    from scipy.special import logsumexp
+
+    changed, log_chances = _hypergeometric(*sampling)
+    exponents = order * (order - 1) * (changed / (sampling[2] * noise)) ** 2 / 2
+    return max(0.0, float(logsumexp(log_chances + exponents)))
+
+
+@lru_cache(maxsize=64)
+def _hypergeometric(population: int, batch_size: int, group: int) -> tuple[np.ndarray, np.ndarray]:
+    """How many of a group are drawn: every possible number, and the logarithm of its chance."""
+    from scipy.stats import hypergeom
+
+    drawn = np.arange(max(0, batch_size - (population - group)), min(group, batch_size) + 1)
+    return drawn, hypergeom.logpmf(drawn, population, group, batch_size)
+
+
+def pure_log_moment(epsilon: float, order: float) -> float:
+    """(α - 1) times the Rényi DP at order α of any ε-DP release: that of randomised response.
+
+    With p = e^ε / (1 + e^ε): ln(p^α (1 - p)^(1 - α) + (1 - p)^α p^(1 - α)). Every ε-DP release
+    is a post-processing of it (Kairouz, Oh and Viswanath 2015, Theorem 3.4).
+    """
+    return float(np.logaddexp(order * epsilon, (1 - order) * epsilon) - np.logaddexp(epsilon, 0))
 
 
 def least_epsilon(plan: Plan, delta: float) -> float:
@@ -261,7 +322,7 @@ def least_epsilon(plan: Plan, delta: float) -> float:
     0 for Gaussian releases alone. In Rényi DP what remains is the conversion at the highest order,
     ln(1 - 1/α) - ln(αδ) / (α - 1) when positive: no noise gets below it.
     """
-    if not plan.composition.sampled:
+    if not (plan.composition.sampled or plan.composition.fixed_size):
         return 0.0
     order = RDP_ORDERS[-1]
     return max(0.0, math.log1p(-1 / order) - math.log(order * delta) / (order - 1))
@@ -294,7 +355,7 @@ def _autodp_rdp_delta(composition: Composition, noise: float, epsilon: float) ->
 
 
 def _autodp_epsilon(composition: Composition, noise: float, delta: float) -> float:
-    if composition.sampled:
+    if not composition.is_gaussian:
         return autodp_rdp_epsilon(composition, noise, delta)[0]
     from autodp.mechanism_zoo import ExactGaussianMechanism
     from autodp.transformer_zoo import ComposeGaussian
@@ -304,7 +365,7 @@ def _autodp_epsilon(composition: Composition, noise: float, delta: float) -> flo
 
 
 def _autodp_delta(composition: Composition, noise: float, epsilon: float) -> float:
-    if composition.sampled:
+    if not composition.is_gaussian:
         return _autodp_rdp_delta(composition, noise, epsilon)
     # ComposeGaussian overrides only ε(δ) with the exact value, so δ(ε) comes from its formula.
     from autodp.dp_bank import get_logdelta_ana_gaussian

@@ -25,14 +25,22 @@ from graphdp.errors import GraphDPError
 from graphdp.privacy import accounting, sensitivity
 from graphdp.privacy.plan import (
     Composition,
+    FixedSizeDPSGD,
     GaussianReleases,
     Mechanism,
     Plan,
     PoissonDPSGD,
+    PureRelease,
     Sensitivity,
     UnnoisedRelease,
 )
-from graphdp.privacy.plans import _ROW_IS_WITHHELD, gap_plan, mlp_plan, progap_plan
+from graphdp.privacy.plans import (
+    _ROW_IS_WITHHELD,
+    gap_plan,
+    mlp_plan,
+    progap_plan,
+    sage_plan,
+)
 
 #: Releases of one noise multiplier each.
 Parts = tuple[tuple[Composition, float], ...]
@@ -44,6 +52,17 @@ _OTHER_LISTS_STAY = (
 _SAMPLED_ALONE = (
     "Every out-list is sampled without looking at any other list; so a list does not depend on "
     "whether the protected node takes part."
+)
+_OFFICIAL_PERTURBATION = (
+    "The official code perturbs the two directed entries of an edge apart, so its ε counts twice; "
+    "it also estimates a density per 500 of the n rows, with noise that is too small by the factor "
+    "n / 500, so that even twice the ε is not reached."
+)
+_OFFICIAL_BATCHES = (
+    "The official code partitions the shuffled training nodes into batches in each epoch, for "
+    "which the hypergeometric bound over independent samples is no bound. What it does is worth "
+    "one full Gaussian per epoch: all samples that a node is in may fall into one batch. (The "
+    "version of it in the DPDGC code samples by Poisson, which the bound does not cover either.)"
 )
 _OFFICIAL_STEPS = (
     "The official code runs ceil(N / B) Poisson rounds in each epoch and accounts "
@@ -176,10 +195,92 @@ def _mlp(level: str, settings: dict[str, Any], num_train: int | None) -> tuple[P
     return (published, *steps, participant, replaced)
 
 
+def _sage(level: str, settings: dict[str, Any], num_train: int | None) -> tuple[Plan, ...]:
+    published = sage_plan(level, num_train=num_train, **settings)
+    if level == "none":
+        return (published,)
+    if level == "edge":
+        undirected = replace(
+            published,
+            adjacency="edge_undirected",
+            basis="corrected",
+            assumptions=(
+                "Every pair of nodes is perturbed once, for both of its directed entries.",
+                *published.assumptions,
+            ),
+        )
+        if settings["perturbation"] != "asymmetric":
+            return published, undirected
+        implemented = replace(
+            undirected,
+            basis="as_implemented",
+            status="refuted",
+            assumptions=(_OFFICIAL_PERTURBATION, *published.assumptions),
+            mechanisms=tuple(
+                replace(m, sensitivity=sensitivity.perturbed_pairs(2)) for m in published.mechanisms
+            ),
+        )
+        return published, implemented, undirected
+    training, aggregation = published.mechanisms
+    max_degree, clip = settings["max_degree"], settings["max_grad_norm"]
+
+    def group_of(group: int, summed: Sensitivity) -> tuple[Mechanism, ...]:
+        bound = sensitivity.clipped_group_gradient_sum(group, clip)
+        return (
+            replace(training, group=group, max_grad_norm=bound),
+            replace(aggregation, sensitivity=summed),
+        )
+
+    kept = published.assumptions[2:]  # what is public, and what is not counted
+    implemented = replace(
+        published,
+        basis="as_implemented",
+        assumptions=(_OFFICIAL_BATCHES, *published.assumptions),
+        mechanisms=(
+            GaussianReleases(
+                query=training.query,
+                sensitivity=training.max_grad_norm,
+                count=settings["epochs"],
+                phase=training.phase,
+            ),
+            aggregation,
+        ),
+    )
+    participant = replace(
+        published,
+        adjacency="participant",
+        basis="corrected",
+        status="conditional",
+        assumptions=(_SAMPLED_ALONE, _ROW_IS_WITHHELD, *kept),
+        mechanisms=group_of(max_degree + 1, sensitivity.participant_both_bounded(max_degree)),
+    )
+    replaced = replace(
+        published,
+        adjacency="node_replace",
+        basis="corrected",
+        status="conditional",
+        assumptions=(_OTHER_LISTS_STAY, _ROW_IS_WITHHELD, *kept),
+        mechanisms=group_of(2 * max_degree + 1, sensitivity.replace_both_bounded(max_degree)),
+    )
+    unbounded = replace(
+        published,
+        basis="corrected",
+        assumptions=(
+            "No finite number of samples is known to depend on a node whose removal lets others "
+            "take its place in the lists of its in-neighbours.",
+        ),
+        mechanisms=(
+            UnnoisedRelease(query="sub-graphs of randomly bounded lists", phase="classifier"),
+        ),
+    )
+    return published, implemented, participant, replaced, unbounded
+
+
 _BASES: dict[str, Callable[[str, dict[str, Any], int | None], tuple[Plan, ...]]] = {
     "gap": _gap,
     "mlp": _mlp,
     "progap": _progap,
+    "sage": _sage,
 }
 
 
@@ -224,9 +325,9 @@ def _as_implemented(published: Plan, settings: dict[str, Any], num_train: int) -
 def _bound(mechanism: Mechanism) -> float | None:
     """What a mechanism's noise is measured in: its sensitivity, or None without noise."""
     match mechanism:
-        case GaussianReleases():
+        case GaussianReleases() | PureRelease():
             return mechanism.sensitivity.value
-        case PoissonDPSGD():
+        case PoissonDPSGD() | FixedSizeDPSGD():
             return mechanism.max_grad_norm.value
         case UnnoisedRelease():
             return None
@@ -327,7 +428,8 @@ def _with_noise_doubled(releases: Any) -> Any:
 def composed_epsilon(releases: Parts, delta: float) -> float:
     """ε at `delta` of several releases with a noise multiplier each, one record differing.
 
-    Gaussian releases alone: the closed form. Otherwise autodp's Rényi DP, whose curves add up.
+    Gaussian releases alone: the closed form. Pure ε alone: their sum. Otherwise autodp's Rényi DP,
+    whose curves add up.
     """
     delta = accounting.check_delta(delta)
     releases = noised(releases)
@@ -335,7 +437,9 @@ def composed_epsilon(releases: Parts, delta: float) -> float:
         return math.inf
     if not releases:
         return 0.0
-    if not any(composition.sampled for composition, _ in releases):
+    if all(composition.is_pure for composition, _ in releases):
+        return sum(composition.pure / noise for composition, noise in releases)
+    if all(composition.is_gaussian for composition, _ in releases):
         squares = sum(composition.gaussian / noise**2 for composition, noise in releases)
         return accounting.gaussian_epsilon(math.sqrt(squares), delta)
     curves = renyi_curves(releases)

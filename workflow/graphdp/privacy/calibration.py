@@ -57,9 +57,10 @@ class Calibration:
     """A plan, its target, the noise multiplier that meets it, and every accountant's ε.
 
     target_epsilon: the ε asked for (0, finite, or ∞). delta: the δ, None where ε needs none.
-    noise_multiplier: noise std / sensitivity of every mechanism; > 0 for a finite ε, 0.0 for
-        ε = ∞, None when the plan releases nothing and so has no noise.
-    accounting: the primary accountant (autodp) first.
+    noise_multiplier: noise std / sensitivity of every mechanism (1 / ε for a plan of pure
+        releases); > 0 for a finite ε, 0.0 for ε = ∞, None when the plan releases nothing and so
+        has no noise.
+    accounting: the primary accountant first (autodp; pure ε add up without one).
     """
 
     plan: Plan
@@ -154,10 +155,16 @@ def calibrate(
             f"{what}: epsilon {epsilon:g} at delta {delta:g} is out of reach: with any noise the "
             f"accountant reads at least {least:.3g}; raise epsilon or delta"
         )
-    noise = _smallest_noise(lambda x: accounting.epsilon(plan, x, delta), aim, what)
+    if composition.is_pure:
+        noise = composition.pure / epsilon
+        while composition.pure / noise > epsilon:  # by a rounding error at most
+            noise = math.nextafter(noise, math.inf)
+    else:
+        noise = _smallest_noise(lambda x: accounting.epsilon(plan, x, delta), aim, what)
     if not noise > 0:
         raise GraphDPError(f"{what}: noise multiplier {noise!r} for a finite epsilon; report a bug")
-    accounting.cross_check(plan, noise, delta)
+    if accounting.has_second_library(composition):
+        accounting.cross_check(plan, noise, delta)
     entries = _account(plan, noise, delta, with_pld)
     _check(plan, epsilon, noise, entries)
     return Calibration(plan, float(epsilon), delta, noise, entries)
@@ -205,13 +212,18 @@ def _account(
     """ε by every accountant that applies, autodp first."""
     autodp = f"autodp {version('autodp')}"
     google = f"dp-accounting {version('dp-accounting')}"
-    renyi = "Rényi DP, Poisson amplification"
-    if not plan.composition.sampled:
-        renyi = "Rényi DP, looser: for the cross-check only"
     composition = plan.composition
+    if composition.is_pure:
+        pure = composition.pure / noise
+        return (AccountedEpsilon("exact", pure, "pure ε (δ = 0): the shares add up", ""),)
+    renyi = "Rényi DP, Poisson amplification"
+    if composition.fixed_size:
+        renyi = accounting.FIXED_SIZE_METHOD
+    elif not composition.sampled:
+        renyi = "Rényi DP, looser: for the cross-check only"
     entries = []
     ours, order = accounting.autodp_rdp_epsilon(composition, noise, delta)
-    if composition.sampled:
+    if not composition.is_gaussian:
         entries.append(AccountedEpsilon("autodp", ours, renyi, autodp, order))
     else:
         exact = accounting.epsilon(plan, noise, delta, "autodp")
@@ -221,6 +233,8 @@ def _account(
             AccountedEpsilon("exact", closed, "closed form: Balle and Wang 2018, Theorem 8", "")
         )
         entries.append(AccountedEpsilon("autodp_rdp", ours, renyi, autodp, order))
+    if not accounting.has_second_library(composition):
+        return tuple(entries)
     # At autodp's order: any single order is a valid bound, and equal orders can be compared.
     theirs, _ = accounting.google_rdp_epsilon(composition, noise, delta, (order,))
     entries.append(AccountedEpsilon("dp_accounting", theirs, renyi, google, order))

@@ -128,6 +128,20 @@ def noise_std(entry: dict[str, Any], phase: str) -> float:
     raise GraphDPError(f"the plan of {entry['settings']} noises no {phase!r}; run calibrate again")
 
 
+def pure_epsilons(entry: dict[str, Any]) -> dict[str, float]:
+    """Phase -> ε of the releases with pure ε of an entry's plan: share / noise multiplier.
+
+    Raises `GraphDPError` without noise (ε = inf), where nothing is to be perturbed.
+    """
+    if noise_multiplier(entry) == 0:
+        raise GraphDPError("no noise was calibrated, so there is no ε to perturb with")
+    return {
+        m["phase"]: m["share"] / noise_multiplier(entry)
+        for m in entry["plan"]["mechanisms"]
+        if "share" in m
+    }
+
+
 def label(entry: dict[str, Any]) -> dict[str, str]:
     """How a row's ε is to be read: basis, adjacency and status of the plan's analysis."""
     return {

@@ -6,7 +6,8 @@ the releases and steps that the plan holds.
 
 Every mechanism's noise is `noise_multiplier` times its own sensitivity, with one multiplier for
 the whole plan (GAP, section 7.3, "Privacy accounting and calibration": "we use the same noise
-scale for perturbing the gradients (in DP-SGD) and the aggregations").
+scale for perturbing the gradients (in DP-SGD) and the aggregations"). For releases with pure ε it
+is 1 / ε, which is what a Laplace mechanism's scale is in units of its sensitivity.
 """
 
 import math
@@ -147,6 +148,89 @@ class PoissonDPSGD:
 
 
 @dataclass(frozen=True)
+class FixedSizeDPSGD:
+    """DP-SGD over fixed-size samples in which a protected unit moves up to `group` records.
+
+    Every step draws `batch_size` of `population` records uniformly without replacement,
+    independently of the other steps, and adds noise of standard deviation noise_multiplier ×
+    max_grad_norm.value to the sum of the per-record gradients, each clipped to L2 norm C. At most
+    `group` records differ between adjacent data, each by a gradient of norm 2C at most, so
+    max_grad_norm.value = 2 · group · C bounds the sum's move when all of them are drawn.
+
+    A step's Rényi DP at order α (Daigavane et al. 2021, Theorem 1) has ρ of them, in expectation
+    over ρ ~ Hypergeometric(population, group, batch_size):
+    ln E[exp(α(α - 1) ρ² / (2 group² noise_multiplier²))] / (α - 1).
+    """
+
+    kind: ClassVar[str] = "fixed_size_dpsgd"
+
+    query: str
+    population: int
+    batch_size: int
+    group: int
+    steps: int
+    max_grad_norm: Sensitivity
+    phase: str
+
+    def __post_init__(self) -> None:
+        for name, least, most in (
+            ("population", 1, math.inf),
+            ("batch_size", 1, self.population),
+            ("group", 1, math.inf),
+            ("steps", 0, math.inf),
+        ):
+            value = getattr(self, name)
+            _require(
+                _is_count(value) and least <= value <= most,
+                f"{self.query}: {name} is {value!r}; it must lie in [{least}, {most}]",
+            )
+        _require(
+            self.max_grad_norm.value > 0,
+            f"{self.query}: max_grad_norm is {self.max_grad_norm.value}; it must be above 0",
+        )
+
+    @property
+    def sampling(self) -> tuple[int, int, int]:
+        """What one step's Rényi DP depends on: population, batch size, and how many can differ."""
+        return self.population, self.batch_size, min(self.group, self.population)
+
+    @property
+    def releases_nothing(self) -> bool:
+        """True when no private data enters any output."""
+        return self.steps == 0
+
+
+@dataclass(frozen=True)
+class PureRelease:
+    """A release with pure ε-DP: ε = share / noise_multiplier, at δ = 0.
+
+    A Laplace mechanism has noise of scale noise_multiplier × sensitivity.value / share; randomised
+    response has the ε itself. With sensitivity.value the L1 sensitivity, or the number of answers
+    that differ, an analysis in which it is k times as large reads k times the ε. The shares of a
+    plan's releases add up to 1, so that noise_multiplier = 1 / ε.
+    """
+
+    kind: ClassVar[str] = "pure"
+
+    query: str
+    sensitivity: Sensitivity
+    share: float
+    phase: str
+
+    def __post_init__(self) -> None:
+        _require(
+            _is_finite(self.share) and 0 < self.share <= 1,
+            f"{self.query}: share of ε is {self.share!r}; it must lie in (0, 1]",
+        )
+        object.__setattr__(self, "share", float(self.share))
+
+    @property
+    def releases_nothing(self) -> bool:
+        """True when no private data enters any output."""
+        return self.sensitivity.value == 0
+
+
+@dataclass(frozen=True)
 class UnnoisedRelease:
     """A release of private data without noise: ε = ∞ whatever the noise multiplier.
 
@@ -165,9 +249,10 @@ class UnnoisedRelease:
         return False
 
 
-Mechanism = GaussianReleases | PoissonDPSGD | UnnoisedRelease
+Mechanism = GaussianReleases | PoissonDPSGD | FixedSizeDPSGD | PureRelease | UnnoisedRelease
 _KINDS: dict[str, type] = {
-    cls.kind: cls for cls in (GaussianReleases, PoissonDPSGD, UnnoisedRelease)
+    cls.kind: cls
+    for cls in (GaussianReleases, PoissonDPSGD, FixedSizeDPSGD, PureRelease, UnnoisedRelease)
 }
 
 
@@ -178,16 +263,32 @@ class Composition:
     gaussian: number of unsampled Gaussian releases (DP-SGD steps at sampling rate 1 included).
     sampled: sorted (sampling_rate, steps) pairs of Poisson-subsampled Gaussians, rates below 1.
     unnoised: whether something is released without noise.
+    fixed_size: sorted (`FixedSizeDPSGD.sampling`, steps) pairs.
+    pure: sum of the shares of releases with pure ε, whose ε is pure / noise multiplier.
     """
 
     gaussian: int
     sampled: tuple[tuple[float, int], ...]
     unnoised: bool
+    fixed_size: tuple[tuple[tuple[int, int, int], int], ...] = ()
+    pure: float = 0.0
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is released, that is ε = 0 exactly."""
-        return not (self.gaussian or self.sampled or self.unnoised)
+        return not (self.gaussian or self.sampled or self.unnoised or self.fixed_size or self.pure)
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether all there is are releases with pure ε, whose ε add up."""
+        return self.pure > 0 and not (
+            self.gaussian or self.sampled or self.unnoised or self.fixed_size
+        )
+
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether all there is are Gaussian releases, which compose exactly (or nothing)."""
+        return not (self.sampled or self.unnoised or self.fixed_size or self.pure)
 
 
 @dataclass(frozen=True)
@@ -255,6 +356,8 @@ class Plan:
         """The plan's mechanisms, reduced to what determines ε."""
         gaussian = 0
         sampled: Counter[float] = Counter()
+        fixed_size: Counter[tuple[int, int, int]] = Counter()
+        pure = 0.0
         unnoised = False
         for mechanism in self.mechanisms:
             match mechanism:
@@ -267,9 +370,19 @@ class Plan:
                     gaussian += mechanism.steps
                 case PoissonDPSGD():
                     sampled[mechanism.sampling_rate] += mechanism.steps
+                case FixedSizeDPSGD():
+                    fixed_size[mechanism.sampling] += mechanism.steps
+                case PureRelease():
+                    pure += mechanism.share
                 case UnnoisedRelease():
                     unnoised = True
-        return Composition(gaussian, tuple(sorted(sampled.items())), unnoised)
+        return Composition(
+            gaussian,
+            tuple(sorted(sampled.items())),
+            unnoised,
+            tuple(sorted(fixed_size.items())),
+            pure,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON object; `Plan.from_dict` gives back an equal plan."""

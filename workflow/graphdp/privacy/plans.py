@@ -6,9 +6,11 @@ from graphdp.errors import GraphDPError
 from graphdp.privacy import sensitivity
 from graphdp.privacy.plan import (
     LEVELS,
+    FixedSizeDPSGD,
     GaussianReleases,
     Plan,
     PoissonDPSGD,
+    PureRelease,
     UnnoisedRelease,
     dpsgd_rounds,
 )
@@ -286,4 +288,108 @@ def mlp_plan(
         ),
         own_row_covered=None,
         mechanisms=(_dpsgd("classifier", num_train, batch_size, epochs, max_grad_norm),),
+    )
+
+
+#: perturbation -> what each part of it releases: phase -> (query, share of ε).
+_PERTURBATIONS = {
+    # GAP's code gives a tenth of ε to the density; Wu et al., section V, a hundredth to the count.
+    "asymmetric": {
+        "density": ("number of undirected edges", 0.1),
+        "link": ("every pair of nodes, by randomised response with thinned ones", 0.9),
+    },
+    "edge_rand": {"link": ("every pair of nodes, by randomised response", 1.0)},
+    "lap_graph": {
+        "density": ("number of undirected edges", 0.01),
+        "link": ("every pair of nodes, with Laplace noise", 0.99),
+    },
+}
+
+
+def sage_plan(
+    level: str,
+    perturbation: str = "asymmetric",
+    max_degree: int | None = None,
+    num_train: int | None = None,
+    batch_size: int | None = None,
+    epochs: int | None = None,
+    max_grad_norm: float | None = None,
+) -> Plan:
+    """The GraphSAGE baselines (GAP, section 7.2) as published.
+
+    edge: one perturbed graph (Wu et al. 2022; `graphdp.perturbation`), all else is post-processing.
+        Every undirected edge is perturbed once; pure ε, so the noise multiplier is 1 / ε.
+    node: DP-GNN (Daigavane et al. 2021), one message-passing layer over lists bounded by max_degree
+        both ways: floor(epochs · N / B) DP-Adam steps over fixed-size samples of the training
+        nodes. A node is in its own sub-graph and in those of at most max_degree others, so
+        N_g = max_degree + 1 samples depend on it. Then one noisy sum for inference, cached, with
+        sensitivity √max_degree (GAP, section 7.2 and Theorem 2). One noise multiplier for both
+        (GAP, section 7.3). The claim is refuted under node_add_remove for GAP's reason: see
+        `sensitivity.node_add_remove_as_published`.
+    none: no privacy, ε = ∞ only.
+
+    Units: max_degree, num_train, batch_size and epochs are counts; max_grad_norm is an L2 norm.
+    Raises GraphDPError for a missing, wrong or unknown setting.
+    """
+    _check_level("sage", level)
+    if level == "none":
+        return _not_private("sage")
+    if level == "edge":
+        if perturbation not in _PERTURBATIONS:
+            known = ", ".join(_PERTURBATIONS)
+            raise GraphDPError(f"sage: perturbation is {perturbation!r}; choose one of {known}")
+        return Plan(
+            method="sage",
+            level="edge",
+            adjacency="edge_directed",
+            basis="as_published",
+            status="proven",
+            assumptions=(_FEATURES_ARE_PUBLIC, _EDGE_COUNT_IS_PUBLIC),
+            own_row_covered=None,
+            mechanisms=tuple(
+                PureRelease(query, sensitivity.perturbed_pairs(1), share, phase)
+                for phase, (query, share) in _PERTURBATIONS[perturbation].items()
+            ),
+        )
+    _check_given(
+        "sage",
+        max_degree=max_degree,
+        num_train=num_train,
+        batch_size=batch_size,
+        epochs=epochs,
+        max_grad_norm=max_grad_norm,
+    )
+    _, steps = dpsgd_rounds(num_train, batch_size, epochs)
+    group = max_degree + 1
+    return Plan(
+        method="sage",
+        level="node",
+        adjacency="node_add_remove",
+        basis="as_published",
+        status="refuted",
+        assumptions=(
+            "The bounded lists of the other nodes do not depend on the protected node; "
+            "random sampling of neighbours breaks this.",
+            "The protected node's own row of the aggregate is not released.",
+            _TRAINING_COUNT_IS_PUBLIC,
+            _SELECTION_IS_UNCOUNTED,
+        ),
+        own_row_covered=False,
+        mechanisms=(
+            FixedSizeDPSGD(
+                query="sum of clipped gradients of sub-graphs",
+                population=num_train,
+                batch_size=min(batch_size, num_train),
+                group=group,
+                steps=steps,
+                max_grad_norm=sensitivity.clipped_group_gradient_sum(group, max_grad_norm),
+                phase="classifier",
+            ),
+            GaussianReleases(
+                query="sum of in-neighbours' unit-norm rows, for inference",
+                sensitivity=sensitivity.node_add_remove_as_published(max_degree),
+                count=1,
+                phase="aggregation",
+            ),
+        ),
     )

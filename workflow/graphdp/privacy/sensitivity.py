@@ -126,6 +126,56 @@ def balanced_weights(max_degree: int, num_ids: int, gap: float = 0.0) -> Sensiti
     )
 
 
+def perturbed_pairs(pairs: int) -> Sensitivity:
+    """`pairs` independently perturbed entries differ, or a count of edges moves by as much. Tight.
+
+    One undirected edge is one pair where i < j is perturbed once, and two where both directed
+    entries are perturbed apart.
+    """
+    return Sensitivity(
+        pairs, f"{pairs}", "one pair i < j per undirected edge; group privacy for more"
+    )
+
+
+def participant_both_bounded(max_degree: int) -> Sensitivity:
+    """2√D when node r takes part or not, and out-lists and then in-lists are bounded by D.
+
+    `degree.bound_degrees` first samples every out-list without looking at any other, so that those
+    of the others do not depend on r. Of its at most D out-edges then, each takes a place in its
+    target's in-list, which without r goes to at most one other node s. So at most D rows change,
+    each by ‖x_r - x_s‖ ≤ 2. The own row of r is left out. Tight (x_s = -x_r everywhere).
+    """
+    return Sensitivity(
+        2 * math.sqrt(_checked(max_degree)),
+        "2*sqrt(max_degree)",
+        "at most max_degree rows, in each of which one unit-norm row takes another's place "
+        "(own row excluded)",
+    )
+
+
+def replace_both_bounded(max_degree: int) -> Sensitivity:
+    """2√(2D) when node r's features and out-edges are replaced; lists bounded as above.
+
+    The at most D old and D new targets of r change, each by at most 2: r's row or another one takes
+    the place of r's row or of another one. The own row of r is left out.
+    """
+    return Sensitivity(
+        2 * math.sqrt(2 * _checked(max_degree)),
+        "2*sqrt(2*max_degree)",
+        "at most 2*max_degree rows, in each of which one unit-norm row takes another's place "
+        "(own row excluded)",
+    )
+
+
+def clipped_group_gradient_sum(group: int, max_grad_norm: float) -> Sensitivity:
+    """2 · G · C: at most G records change, each from one gradient of norm at most C to another."""
+    return Sensitivity(
+        2 * group * max_grad_norm,
+        "2*G*C",
+        f"Daigavane et al. 2021, Theorem 1: G = {group} records differ (clipping norm C)",
+    )
+
+
 def clipped_gradient_sum(max_grad_norm: float) -> Sensitivity:
     """C: adding or removing one record moves a sum of gradients clipped to norm C by at most C."""
     return Sensitivity(max_grad_norm, "C", "Abadi et al. 2016, Algorithm 1 (clipping norm C)")

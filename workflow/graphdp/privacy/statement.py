@@ -20,10 +20,12 @@ from graphdp.errors import GraphDPError
 from graphdp.privacy import accounting, selection
 from graphdp.privacy.bases import Parts, adjacent_epsilon, bases, epsilon_at, parts
 from graphdp.privacy.plan import (
+    FixedSizeDPSGD,
     GaussianReleases,
     Mechanism,
     Plan,
     PoissonDPSGD,
+    PureRelease,
     UnnoisedRelease,
 )
 
@@ -87,17 +89,20 @@ class Release(_Part):
 class MechanismEntry(_Part):
     """One mechanism with the noise that was drawn."""
 
-    kind: Literal["gaussian", "poisson_dpsgd", "unnoised"]
+    kind: Literal["gaussian", "poisson_dpsgd", "fixed_size_dpsgd", "pure", "unnoised"]
     query: str
     phase: str
-    norm: Literal["L2", ""]
+    norm: Literal["L2", "L1", ""]
     sensitivity: NonNegative | None
     formula: str
     source: str
-    noise_multiplier: NonNegative | None = Field(description="noise std / sensitivity")
+    noise_multiplier: NonNegative | None = Field(
+        description="noise std / sensitivity; of a pure release share / ε, with the share that its "
+        "query has of the plan's ε"
+    )
     noise_std: NonNegative | None = Field(description="per coordinate, in units of the query")
     count: Count = Field(description="releases, or DP-Adam steps")
-    sampling: Literal["none", "poisson"]
+    sampling: Literal["none", "poisson", "without_replacement"]
     sampling_rate: NonNegative | None
 
 
@@ -350,6 +355,7 @@ def _guarantee(plan: Plan, settings: dict[str, Any]) -> Guarantee:
         bound = DegreeBound(
             max_degree=settings["max_degree"],
             method="uniform sample without replacement of each node's out-list"
+            + (", then of its in-list" if _samples_sub_graphs(plan) else "")
             if sampled
             else "edges to a node's public candidates, drawn without its edges",
             # With node r gone another neighbour takes its place in a sampled list.
@@ -386,6 +392,14 @@ def _protection(plan: Plan) -> Protection:
     )
 
 
+def _samples_sub_graphs(plan: Plan) -> bool:
+    return any(isinstance(m, FixedSizeDPSGD) for m in plan.mechanisms)
+
+
+def _perturbs(plan: Plan) -> bool:
+    return any(isinstance(m, PureRelease) for m in plan.mechanisms)
+
+
 def _aggregates(plan: Plan) -> bool:
     return any(isinstance(m, GaussianReleases) for m in plan.mechanisms)
 
@@ -408,6 +422,9 @@ def _releases(plan: Plan) -> list[Release]:
             )
         )
     edge = plan.level == "edge"
+    if _perturbs(plan):
+        why = "It is what the mechanism releases."
+        releases.append(Release(what="perturbed graph", covered=True, why=why))
     releases.append(
         Release(
             what="predictions",
@@ -426,6 +443,15 @@ def _releases(plan: Plan) -> list[Release]:
 
 
 def _inference(plan: Plan) -> str:
+    if _perturbs(plan):
+        return (
+            "Predictions read the perturbed graph, which is released once; no edge is read again."
+        )
+    if _samples_sub_graphs(plan):
+        return (
+            "Predictions use one noisy aggregate, released after training. Rows of other nodes are "
+            "covered; the protected node's own row, and so its own prediction, is not."
+        )
     if plan.level == "edge":
         return "Predictions use the aggregates released in training; no edge is read again."
     if plan.level == "node" and _aggregates(plan):
@@ -453,8 +479,26 @@ def _mechanism(mechanism: Mechanism, noise: float | None) -> MechanismEntry:
             sampling="none",
             sampling_rate=None,
         )
-    sampled = isinstance(mechanism, PoissonDPSGD)
+    if isinstance(mechanism, PureRelease):
+        bound = mechanism.sensitivity
+        return MechanismEntry(
+            **common,
+            norm="L1",
+            sensitivity=bound.value,
+            formula=bound.formula,
+            source=bound.source,
+            noise_multiplier=None if noise is None else noise / mechanism.share,
+            noise_std=None,
+            count=1,
+            sampling="none",
+            sampling_rate=None,
+        )
+    poisson = isinstance(mechanism, PoissonDPSGD)
+    sampled = poisson or isinstance(mechanism, FixedSizeDPSGD)
     bound = mechanism.max_grad_norm if sampled else mechanism.sensitivity
+    rate = None
+    if sampled:
+        rate = mechanism.sampling_rate if poisson else mechanism.batch_size / mechanism.population
     return MechanismEntry(
         **common,
         norm="L2",
@@ -464,8 +508,8 @@ def _mechanism(mechanism: Mechanism, noise: float | None) -> MechanismEntry:
         noise_multiplier=noise,
         noise_std=None if noise is None else noise * bound.value,
         count=mechanism.steps if sampled else mechanism.count,
-        sampling="poisson" if sampled else "none",
-        sampling_rate=mechanism.sampling_rate if sampled else None,
+        sampling="poisson" if poisson else "without_replacement" if sampled else "none",
+        sampling_rate=rate,
     )
 
 
@@ -492,11 +536,16 @@ def _epsilon(analysis: Plan, reference: Plan, noise: float, delta: float | None)
 def _account(analysis: Plan, reference: Plan, noise: float, delta: float | None) -> AccountingEntry:
     epsilon = _epsilon(analysis, reference, noise, delta)
     computed = 0 < epsilon < math.inf
-    renyi = computed and bool(analysis.composition.sampled)
+    composition = analysis.composition
+    renyi = computed and not (composition.is_gaussian or composition.is_pure)
     if renyi:
         method, library = "Rényi DP, Poisson amplification", f"autodp {version('autodp')}"
-        if analysis.adjacency == "node_replace":
+        if composition.fixed_size:
+            method = accounting.FIXED_SIZE_METHOD
+        if analysis.adjacency == "node_replace" and composition.sampled:
             method += ", as removal and addition (group privacy)"
+    elif computed and composition.is_pure:
+        method, library = "pure ε (δ = 0): the shares add up", ""
     elif computed:
         method, library = "exact Gaussian: Balle and Wang 2018, Theorem 8", ""
     else:
