@@ -48,6 +48,7 @@ include: "rules/data.smk"
 include: "rules/privacy.smk"
 include: "rules/train.smk"
 include: "rules/paper.smk"
+include: "rules/audit.smk"
 
 
 rule all:

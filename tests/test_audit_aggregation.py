@@ -80,7 +80,7 @@ def test_expected_sums_are_those_of_the_degree_bound():
 
 
 def test_participant_constructions_only_drop_the_lists_of_node_0():
-    constructions = audit.participants(4, 5)
+    constructions = audit.without_node("participant", 4, 5)
     assert len({c.name for c in constructions}) == len(constructions) >= 20
     for construction in constructions:
         assert construction.hidden == (0,)
@@ -88,6 +88,9 @@ def test_participant_constructions_only_drop_the_lists_of_node_0():
         assert absent == {edge for edge in present if edge[0] != 0} and present != absent
         assert all(source != target for source, target in present)
         assert construction.present.max() < construction.num_nodes
+    for construction in audit.without_node("node_add_remove", 4, 5):
+        absent = construction.edges("absent")
+        assert (absent != 0).all() and len(absent) < len(construction.present)
 
 
 def test_another_degree_bound_can_be_plugged_in():

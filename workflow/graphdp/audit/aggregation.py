@@ -144,7 +144,7 @@ def score(
     inputs = start[:, None, :]
     for k in range(len(hops)):
         flat = inputs.reshape(nodes, -1)
-        shape = (len(rows), -1, width)
+        shape = (len(rows), inputs.shape[1], width)
         gain = (change @ flat).reshape(shape)
         centre = (base @ flat).reshape(shape) + gain / 2
         square = (centre**2).sum(-1, keepdims=True) + floor
@@ -239,13 +239,20 @@ def own_row(senders: int) -> Construction:
     return Construction(f"own-row-{senders}", x0, _pairs(first, [0]), np.zeros((0, 2), np.int64))
 
 
-def participants(max_degree: int, anchors: int) -> tuple[Construction, ...]:
-    """Graphs in which node 0 takes part or not: its out-edges vanish and all other lists stay.
+def without_node(adjacency: str, max_degree: int, anchors: int) -> tuple[Construction, ...]:
+    """Graphs with and without node 0, whose row is hidden.
+
+    adjacency: "participant" (its out-edges vanish, all other lists stay) or "node_add_remove" (its
+    in-edges vanish too, that is, it leaves the lists of others).
 
     Stars, complete bipartite graphs, cliques, K_{m, D+1} and random graphs, each with features that
     all agree, with node 0 opposed to all others and with random ones; stars also with anchors,
     where the sensitivity √D is reached.
+
+    Raises GraphDPError for another adjacency.
     """
+    if adjacency not in ("participant", "node_add_remove"):
+        raise GraphDPError(f"adjacency is {adjacency!r}; use participant or node_add_remove")
     d = max_degree
     shapes: dict[str, tuple[int, np.ndarray]] = {}
     for leaves in (1, d, 3 * d):
@@ -269,14 +276,17 @@ def participants(max_degree: int, anchors: int) -> tuple[Construction, ...]:
     found = []
     for name, (size, edges) in shapes.items():
         for kind in ("equal", "opposed", "random"):
-            found.append(_participant(f"{name}-{kind}", _features(kind, size), edges))
+            found.append(_without_node(adjacency, f"{name}-{kind}", _features(kind, size), edges))
         if name.startswith("star"):
-            found.append(_anchored(f"{name}-anchored", size, edges, anchors))
+            found.append(_anchored(adjacency, f"{name}-anchored", size, edges, anchors))
     return tuple(found)
 
 
-def _participant(name: str, x0: np.ndarray, edges: np.ndarray) -> Construction:
-    return Construction(f"participant-{name}", x0, edges, edges[edges[:, 0] != 0], hidden=(0,))
+def _without_node(adjacency: str, name: str, x0: np.ndarray, edges: np.ndarray) -> Construction:
+    stays = edges[:, 0] != 0
+    if adjacency == "node_add_remove":
+        stays &= edges[:, 1] != 0
+    return Construction(f"{adjacency}-{name}", x0, edges, edges[stays], hidden=(0,))
 
 
 def _features(kind: str, nodes: int) -> np.ndarray:
@@ -286,10 +296,12 @@ def _features(kind: str, nodes: int) -> np.ndarray:
     return _axes([-1 if kind == "opposed" else 1] + [1] * (nodes - 1), 2)
 
 
-def _anchored(name: str, nodes: int, edges: np.ndarray, anchors: int) -> Construction:
+def _anchored(
+    adjacency: str, name: str, nodes: int, edges: np.ndarray, anchors: int
+) -> Construction:
     """Every leaf of a star hears from `anchors` nodes of its own, at right angles to node 0."""
     links = [edges[edges[:, 0] == 0]]
     for leaf in range(1, nodes):
         links.append(_pairs(nodes + (leaf - 1) * anchors + np.arange(anchors), [leaf]))
     x0 = _axes([2] + [1] * (nodes - 1) + [1] * (anchors * (nodes - 1)), 2)
-    return _participant(name, x0, np.concatenate(links))
+    return _without_node(adjacency, name, x0, np.concatenate(links))

@@ -1,7 +1,8 @@
 """Auditing in one training run: each of many canaries is in or out by the toss of a coin.
 
 Source: Steinke, Nasr and Jagielski, "Privacy Auditing with One (1) Training Run" (NeurIPS 2023),
-Theorem 3.1 (δ = 0), Theorem 5.2 and the code of its appendix D (δ > 0); stated here from memory.
+the theorems for δ = 0 and for δ > 0 and the formula of its appendix; stated here from memory, and
+held against exact tails in the tests.
 """
 
 import numpy as np

@@ -6,7 +6,7 @@ speed and nothing else, so a member's result does not depend on which others are
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,6 +42,10 @@ from graphdp.rng import generator, stream_seed
 
 PREDICTION_ROWS = 32768  # nodes predicted at a time
 CHECKPOINTS = ("best_validation", "last")
+
+#: (positions of the members, parameters (S, P) before the step, noisy sum of clipped gradients
+#: (S, P)): what a Poisson round computes and releases. The tensors are the trainer's own.
+Observer = Callable[[list[int], Stack, Stack], None]
 
 
 @dataclass(frozen=True)
@@ -125,6 +129,7 @@ def train(
     label: str = "",
     train_history: bool = False,
     dtype: torch.dtype = torch.float32,
+    observe: Observer | None = None,
 ) -> list[Fitted]:
     """Train every member and return the results in the order of `members`.
 
@@ -138,7 +143,8 @@ def train(
     "last" the last epoch. device: "auto" takes CUDA if there is one. memory_mb: members are trained
     in chunks that fit into this many MiB. label: names the work in progress lines (no lines without
     it). train_history: also evaluate on the training nodes after every epoch, which changes no
-    result. Equal arguments give equal results on the same kind of device.
+    result. observe: called in every Poisson round before its step is taken; for audits. Equal
+    arguments give equal results on the same kind of device.
 
     Raises `GraphDPError` on arguments that do not fit together, on a noise multiplier of 0 (or
     less) in `PoissonDP` without `noise_free`, and if the parameters become infinite.
@@ -153,7 +159,8 @@ def train(
         name = label and f"{label} {min(chunk) + 1}-{max(chunk) + 1} of {len(members)}"
         own = [members[s] for s in chunk]
         job = _Chunk(layout, source, labels[chunk], own, like, train_history)
-        rounds = job.fit(training, checkpoint, name)
+        watch = observe and (lambda *round, chunk=chunk: observe(chunk, *round))
+        rounds = job.fit(training, checkpoint, name, watch)
         for s, result in zip(chunk, job.results(checkpoint, rounds), strict=True):
             results[s] = result
     return results  # type: ignore[return-value]
@@ -467,11 +474,17 @@ class _Chunk:
             ]
         )
 
-    def fit(self, training: FullBatch | PoissonDP, checkpoint: str, label: str) -> int:
-        """Train; returns the number of Poisson rounds."""
+    def fit(
+        self,
+        training: FullBatch | PoissonDP,
+        checkpoint: str,
+        label: str,
+        watch: Callable[[Stack, Stack], None] | None = None,
+    ) -> int:
+        """Train; returns the number of Poisson rounds, each of which `watch` is shown."""
         if isinstance(training, FullBatch):
             return self._fit_full(training, checkpoint, label)
-        return self._fit_private(training, checkpoint, label)
+        return self._fit_private(training, checkpoint, label, watch)
 
     def _fit_full(self, training: FullBatch, checkpoint: str, label: str) -> int:
         found = [self._distinct(s, m.train) for s, m in enumerate(self.members)]
@@ -499,7 +512,7 @@ class _Chunk:
             self._end_epoch(checkpoint)
         return 0
 
-    def _fit_private(self, training: PoissonDP, checkpoint: str, label: str) -> int:
+    def _fit_private(self, training: PoissonDP, checkpoint: str, label: str, watch) -> int:
         batches = _Batches(training, self.source, self.labels, self.members, self.like)
         scales = [m.noise_multiplier * training.max_grad_norm for m in self.members]
         # Another noise multiplier draws other noise: the same noise at two scales would cancel.
@@ -520,6 +533,8 @@ class _Chunk:
                 add_clipped_gradients(
                     self.stack, block, labels, present, clip, gradients, self.scratch
                 )
+            if watch:
+                watch(self.stack, gradients)
             self.adam.step(gradients.values.div_(training.batch_size))
             done += 1
             for _ in range(ends[done]):

@@ -1,0 +1,48 @@
+# Attacks on the project's own code: one job per claim, then a table and a figure of all. They
+# read no dataset and belong to no study.
+
+
+from graphdp.audit.claims import CLAIMS
+
+
+wildcard_constraints:
+    claim="|".join(CLAIMS),
+
+
+rule audit_claim:
+    output:
+        "results/audit/{claim}.json",
+    log:
+        "results/audit/logs/{claim}.log",
+    conda:
+        ENVIRONMENT
+    params:
+        # Runs per world of the cheapest attacks; the dear ones take a share of it.
+        draws=200_000,
+        seed=0,
+        code=script_code("audit_claim"),
+    script:
+        "../workflow/scripts/audit_claim.py"
+
+
+rule audit:
+    input:
+        expand("results/audit/{claim}.json", claim=CLAIMS),
+    output:
+        csv="results/audit/audit.csv",
+        md="results/audit/audit.md",
+        tex="results/audit/audit.tex",
+        svg=report(
+            "results/audit/audit.svg",
+            category="Audits",
+            caption="../workflow/report/audit.rst",
+        ),
+        png="results/audit/audit.png",
+    log:
+        "results/audit/logs/audit.log",
+    conda:
+        ENVIRONMENT
+    params:
+        code=script_code("audit_report"),
+    script:
+        "../workflow/scripts/audit_report.py"

@@ -1,0 +1,116 @@
+"""Canaries in DP-Adam: what the observer sees, and scores distributed as theory says."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from ensemble_fixture import one_thread  # noqa: F401
+from graphdp.audit import canaries
+from graphdp.audit.bound import lower_bound, noise_bound
+from graphdp.audit.canaries import Phase
+from graphdp.ensemble import MLP, Member, PoissonDP, train
+from graphdp.errors import GraphDPError
+from graphdp.privacy import accounting
+from graphdp.privacy.calibration import calibrate
+from graphdp.privacy.plans import mlp_plan
+
+ALPHA = 1e-6
+
+
+def phase(network, num_train=24, batch_size=6, epochs=2, epsilon=4.0):
+    plan = mlp_plan("node", num_train, batch_size, epochs, 1.0)
+    return Phase(network, calibrate(plan, epsilon, 1e-3), num_train, batch_size, epochs)
+
+
+def fit(observe=None, memory_mb=2048):
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((40, 5)).astype(np.float32), rng.integers(0, 3, 40)
+    nodes = np.arange(40)
+    members = [Member(("m", i), 0.01, 1.0, nodes[:20], nodes[20:30], nodes[30:]) for i in range(5)]
+    training = PoissonDP(epochs=2, batch_size=5, sampling_rate=0.25, steps=8, max_grad_norm=1.0)
+    network = MLP(5, 4, 2, 3, batch_norm=False)
+    return train(network, x, y, members, training, observe=observe, memory_mb=memory_mb)
+
+
+def test_the_observer_sees_every_round_and_changes_nothing():
+    seen = []
+
+    def observe(chunk, parameters, noisy_sum):
+        assert len(parameters) == len(noisy_sum) == len(chunk)
+        seen.append((tuple(chunk), parameters.values.clone(), noisy_sum.values.clone()))
+
+    watched, alone = fit(observe), fit()
+    for one, other in zip(watched, alone, strict=True):
+        for name, value in one.parameters.items():
+            assert np.array_equal(value, other.parameters[name])
+    assert [chunk for chunk, *_ in seen] == [tuple(range(5))] * 8
+    # Adam's first step is the learning rate times the sign of what is released.
+    _, before, noisy_sum = seen[0]
+    assert torch.allclose(seen[1][1] - before, -0.01 * noisy_sum.sign(), atol=1e-6)
+
+
+@pytest.mark.parametrize("network", canaries.NETWORKS)
+def test_with_everyone_sampled_the_scores_are_those_of_a_gaussian(network):
+    """q = 1, one round: N(±L²/2σ², L²/σ²), L the part of the clip that others do not share."""
+    one = phase(network, 8, 8, 1)
+    sigma = one.calibration.noise_multiplier
+    present, absent = (canaries.white_box_scores(one, w, 1500, 3) for w in ("present", "absent"))
+    signal = (present.mean() - absent.mean()) ** 0.5 * sigma
+    assert 0.8 < signal < 1.02
+    for scores, sign in ((present, 1), (absent, -1)):
+        # L varies a little between initialisations: a mixture, close to one Gaussian.
+        standard = (scores * sigma / signal - sign * signal / (2 * sigma)).std()
+        assert standard == pytest.approx(1, abs=5 / math.sqrt(1500))
+
+
+def test_likelihood_ratios_average_to_one_without_the_canary():
+    """E[exp(score)] = 1 in "absent": the score is a likelihood ratio of the real rounds."""
+    ratios = np.exp(canaries.white_box_scores(phase("mlp", epsilon=2.0), "absent", 1500, 1))
+    error = ratios.std() / math.sqrt(len(ratios))
+    assert abs(ratios.mean() - 1) < stats.norm.isf(ALPHA / 2) * error
+
+
+def test_bounds_on_the_noise_invert_the_trade_off():
+    """Rates on the exact curve of a plan give back its noise; better rates a smaller one."""
+    plan = mlp_plan("node", 24, 6, 2, 1.0)
+    rng = np.random.default_rng(2)
+    found = lower_bound(rng.standard_normal(200) + 1, rng.standard_normal(200), 1e-3)
+    for noise in (0.8, 1.6):
+        epsilon = 1.0
+        delta = accounting.delta(plan, noise, epsilon, "pld")
+        # A point on the line of one ε only: it cannot refute more than the noise itself.
+        rates = dict(rate_high=0.05, rate_low=math.exp(epsilon) * 0.05 + delta)
+        bound = noise_bound(_replace(found, **rates), plan)
+        assert bound.noise_multiplier <= noise * 1.01 or bound.epsilon <= accounting.epsilon(
+            plan, noise, 1e-3, "pld"
+        )
+        better = noise_bound(_replace(found, **rates | {"rate_low": rates["rate_low"] + 0.1}), plan)
+        assert better.epsilon > bound.epsilon
+    nothing = noise_bound(_replace(found, rate_low=0.05, rate_high=0.05), plan)
+    assert nothing.epsilon < 0.1
+
+
+def _replace(bound, **changes):
+    from dataclasses import replace
+
+    return replace(bound, **changes)
+
+
+@pytest.mark.parametrize("network", canaries.NETWORKS)
+def test_one_run_sees_every_canary_apart(network):
+    """Almost without noise all guesses are right; with its noise the bound is below the claim."""
+    loud = canaries.one_run(phase(network, 600, 150, 4, epsilon=8.0), 500, 100, 1e-4, 0)
+    assert loud.canaries == 500 and 200 < loud.included < 300
+    assert 0 < loud.epsilon < 8
+    clear = canaries.one_run(phase(network, 600, 150, 4, epsilon=200.0), 500, 100, 1e-4, 0)
+    assert clear.correct == 100 and clear.epsilon > 3
+
+
+def test_bad_phases_are_one_clear_line():
+    with pytest.raises(GraphDPError, match="network is 'cnn'"):
+        phase("cnn")
+    with pytest.raises(GraphDPError, match="use fewer"):
+        canaries.one_run(phase("mlp"), 500, 100, 1e-4, 0)

@@ -1,0 +1,125 @@
+"""Deliberate bugs in the real code: each drives a lower bound above its claim, or is refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ensemble_fixture import one_thread  # noqa: F401
+from graphdp import aggregation, degree
+from graphdp.audit import aggregation as audit
+from graphdp.audit.bound import lower_bound
+from graphdp.audit.claims import _mechanism, get, run
+from graphdp.ensemble import training
+from graphdp.errors import GraphDPError
+from graphdp.privacy import plan as plans
+from graphdp.privacy.calibration import calibrate
+
+EDGE, TWO_HOPS = "gap-edge-directed-k1-eps4", "gap-edge-directed-k2-eps4"
+PARTICIPANT = "gap-node-participant-k1-eps4"
+CANARY = "canary-mlp-eps4"
+#: Runs per world of the cheapest attack; enough to see each bug.
+DRAWS = 20_000
+
+
+def outcome(name):
+    # A training run costs far more than an aggregation: 500 per world have to do.
+    result = run(get(name), draws=10_000 if name == CANARY else DRAWS)
+    print(f"{name}: claimed {result['claimed_epsilon']:.3g}, bound {result['lower_bound']:.3g}")
+    return result["verdict"]
+
+
+@pytest.mark.parametrize("name", [EDGE, TWO_HOPS, PARTICIPANT, CANARY])
+def test_the_code_as_it_is_stays_below(name):
+    assert outcome(name) != "refuted"
+
+
+def mutate_perturb(monkeypatch, change):
+    perturb = aggregation._perturb
+    monkeypatch.setattr(aggregation, "_perturb", lambda *a: perturb(*change(*a)))
+
+
+@pytest.mark.parametrize("name", [EDGE, TWO_HOPS, PARTICIPANT])
+def test_aggregation_with_half_of_the_noise(monkeypatch, name):
+    mutate_perturb(
+        monkeypatch, lambda sums, r, hop: (sums, replace(r, noise_std=r.noise_std / 2), hop)
+    )
+    assert outcome(name) == "refuted"
+
+
+def test_one_noise_for_both_hops(monkeypatch):
+    mutate_perturb(monkeypatch, lambda sums, r, hop: (sums, r, 1))
+    assert outcome(TWO_HOPS) == "refuted"
+
+
+def test_rows_that_are_not_normalised(monkeypatch):
+    normalize = aggregation.normalize_rows
+    monkeypatch.setattr(aggregation, "normalize_rows", lambda x: 2 * normalize(x))
+    assert outcome(EDGE) == "refuted"
+
+
+def test_lists_that_are_not_bounded(monkeypatch):
+    monkeypatch.setattr(
+        degree, "bound_out_degree", lambda indptr, indices, *_: np.ones(len(indices), dtype=bool)
+    )
+    assert outcome(PARTICIPANT) == "refuted"
+
+
+def test_the_own_row_released():
+    """The same runs: with the removed node's row withheld nothing is learnt, with it everything."""
+    claim = get("gap-node-own-row-k1-eps8")
+    calibration = calibrate(claim.reference, claim.target_epsilon, claim.delta)
+    mechanism = _mechanism(calibration)
+    released = audit.own_row(60)
+
+    def bound(construction):
+        scores = [
+            audit.draw_scores(construction, mechanism, world, DRAWS, 0)
+            for world in ("present", "absent")
+        ]
+        return lower_bound(*scores, claim.delta).epsilon
+
+    assert bound(replace(released, hidden=(0,))) == 0
+    assert bound(released) > claim.target_epsilon - 1
+    # At the smaller claims one row refutes with these few runs.
+    assert outcome("gap-node-own-row-k1-eps1") == "refuted"
+
+
+def test_training_with_half_of_the_noise(monkeypatch):
+    class Halved(training.GaussianNoise):
+        def __init__(self, seeds, scales, size):
+            super().__init__(seeds, scales / 2, size)
+
+    monkeypatch.setattr(training, "GaussianNoise", Halved)
+    assert outcome(CANARY) == "refuted"
+
+
+def test_training_with_twice_the_clip(monkeypatch):
+    add = training.add_clipped_gradients
+
+    def doubled(stack, block, labels, present, clip, gradients, scratch):
+        add(stack, block, labels, present, 2 * clip, gradients, scratch)
+
+    monkeypatch.setattr(training, "add_clipped_gradients", doubled)
+    assert outcome(CANARY) == "refuted"
+
+
+def test_training_that_takes_everyone_in_every_round(monkeypatch):
+    class Everyone(training.PoissonRounds):
+        def __init__(self, size, rate, rng):
+            super().__init__(size, 1.0, rng)
+
+    monkeypatch.setattr(training, "PoissonRounds", Everyone)
+    assert outcome(CANARY) == "refuted"
+
+
+def test_one_step_more_than_accounted_is_refused(monkeypatch):
+    rounds = plans.dpsgd_rounds
+
+    def more(*arguments):
+        rate, steps = rounds(*arguments)
+        return rate, steps + 1
+
+    monkeypatch.setattr(plans, "dpsgd_rounds", more)
+    with pytest.raises(GraphDPError, match="accounts 8 Poisson rounds but 9 were run"):
+        outcome(CANARY)

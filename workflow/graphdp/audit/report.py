@@ -1,0 +1,200 @@
+"""The outcomes of the audits as a table and a figure."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+import seaborn as sns
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from graphdp import io
+from graphdp.errors import GraphDPError
+from graphdp.paper import printing, style
+from graphdp.paper.labels import basis_text, delta_text, epsilon_label
+from graphdp.paper.printing import Printed
+
+_EXPECTED = {
+    "exceeds": "must exceed the claim",
+    "below": "must stay below",
+    "tight": "must come within 15 %",
+}
+_PALETTE = sns.color_palette("colorblind")
+#: verdict -> (colour, marker, words)
+_VERDICTS = {
+    "refuted": (_PALETTE[3], "X", "above the claim: the claim is refuted"),
+    "tight": (_PALETTE[0], "o", "within 15 % of the claim: tight"),
+    "consistent": (_PALETTE[7], "s", "below the claim: consistent with it"),
+}
+_NOTES = (
+    "Each lower bound holds with 95 % confidence (failure probability 5 %): one half of the runs "
+    "chooses the threshold, Clopper-Pearson bounds the rates on the other half.",
+    "A bound below a claim does not prove the claim; one above it refutes it, for the code, the "
+    "noise and the adjacency stated.",
+    "gdp: the claim is one of μ-GDP (Gaussian releases of bounded sensitivity), so the bound is on "
+    "μ and is converted at δ. noise: the rates bound the noise multiplier of the plan's own steps. "
+    "dp: no assumption; no bound can then exceed ln(runs / 7.4).",
+    "node_add_remove, node level: the whole plan's ε is claimed, but only the aggregation is "
+    "attacked. participant: the aggregation alone is calibrated to the claimed ε, and the bound is "
+    "the largest over all constructions, at a joint confidence of 95 %.",
+    "One run: 95 % over the coins of the canaries and the noise of one training.",
+)
+
+
+def read(paths: Sequence[str | os.PathLike]) -> list[dict[str, Any]]:
+    """The results of `claims.run`, in the order of `paths`; GraphDPError for an unreadable one."""
+    found = []
+    for path in paths:
+        result = io.read_json(path)
+        if "lower_bound" not in result or result.get("verdict") not in _VERDICTS:
+            raise GraphDPError(f"{path} is no audit result: delete it and run the audit again")
+        found.append(result)
+    return found
+
+
+def tidy(results: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """One line per claim; an ε never without basis, adjacency, δ and status."""
+    columns = (
+        "claim", "family", "title", "attacks", "method", "level", "basis", "status",
+        "claimed_adjacency", "adjacency", "delta", "claimed_epsilon", "noise_multiplier",
+        "lower_bound", "analysis", "confidence", "failure_probability", "draws", "seed",
+        "expected", "verdict", "as_expected",
+    )  # fmt: skip
+    return pd.DataFrame([{name: result[name] for name in columns} for result in results])
+
+
+def show(results: Sequence[Mapping[str, Any]]) -> Printed:
+    """The table for people."""
+    lines = [
+        {
+            "attack": f"{result['family']}: {result['title']}",
+            "claim": _claim(result),
+            "worlds differ in": result["adjacency"],
+            "audited lower bound": f"{result['lower_bound']:.2f} (95 %, {_runs(result)}, "
+            f"{result['analysis']})",
+            "outcome": _outcome(result),
+        }
+        for result in results
+    ]
+    caption = (
+        "Audits: the ε that is claimed for the noise in use, and the lower bound on ε at the same "
+        "δ that an attack on the project's own code reaches."
+    )
+    return Printed(caption, pd.DataFrame(lines), _NOTES)
+
+
+def _claim(result: Mapping[str, Any]) -> str:
+    label = epsilon_label(
+        result["level"],
+        f"{result['claimed_epsilon']:.3g}",
+        result["basis"],
+        [result["delta"]],
+        result["status"],
+    )
+    return f"{label}, {result['claimed_adjacency']}"
+
+
+def _runs(result: Mapping[str, Any]) -> str:
+    details = result["details"]
+    if "canaries" in details:
+        return f"{details['canaries']:,} canaries, {details['guesses']} guesses"
+    return f"{result['draws']:,} runs per world"
+
+
+def _outcome(result: Mapping[str, Any]) -> str:
+    if result["as_expected"]:
+        return result["verdict"]
+    return f"{result['verdict']}, but {_EXPECTED[result['expected']]}: UNEXPECTED"
+
+
+def draw(results: Sequence[Mapping[str, Any]]) -> Figure:
+    """Claims on rows, grouped by family: the claimed ε as a tick, the lower bound as a bar."""
+    with style.theme():
+        return _draw(results)
+
+
+def _draw(results: Sequence[Mapping[str, Any]]) -> Figure:
+    families = list(dict.fromkeys(result["family"] for result in results))
+    lines = len(results) + 2 * len(families)
+    figure = Figure(figsize=(8.6, 0.205 * lines + 1.5), layout="constrained")
+    axes = figure.subplots()
+    left = 0.5
+    largest = max(max(r["lower_bound"], r["claimed_epsilon"]) for r in results)
+    place, ticks, names = 0.0, [], []
+    for family in families:
+        group = [result for result in results if result["family"] == family]
+        axes.text(
+            0.006, place, _heading(group), transform=axes.get_yaxis_transform(),
+            va="center", fontsize=8.0, fontweight="bold", color="0.15",
+        )  # fmt: skip
+        for result in group:
+            place += 1
+            ticks.append(place)
+            names.append(_row(result))
+            _line(axes, result, place, left)
+        place += 2
+    axes.set_xscale("log")
+    axes.set_xlim(left, largest * 1.55)
+    axes.set_xticks([0.5, 1, 2, 4, 8], ["0.5", "1", "2", "4", "8"])
+    axes.minorticks_off()
+    axes.set_ylim(place - 1.2, -0.9)
+    axes.set_yticks(ticks, names)
+    axes.grid(visible=False, axis="y")
+    axes.set_xlabel("ε at the claim's δ (claimed: tick; audited lower bound, 95 % confidence: bar)")
+    handles = [Line2D([], [], color="black", marker="|", ms=11, mew=2, ls="", label="claimed ε")]
+    for colour, marker, words in _VERDICTS.values():
+        handles.append(
+            Line2D([], [], color=colour, marker=marker, lw=3, ms=6, label=f"lower bound {words}")
+        )
+    figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False)
+    return figure
+
+
+def _heading(group: Sequence[Mapping[str, Any]]) -> str:
+    """What all of a family's ε have in common."""
+    first = group[0]
+    status = "/".join(dict.fromkeys(result["status"] for result in group))
+    claimed = f"{basis_text(first['basis'])} for {first['claimed_adjacency']}, {status}"
+    return f"{first['family']}   (ε {claimed})"
+
+
+def _row(result: Mapping[str, Any]) -> str:
+    return f"{result['title']}, δ = {delta_text(result['delta'])}"
+
+
+def _line(axes, result: Mapping[str, Any], place: float, left: float) -> None:
+    colour, marker, _ = _VERDICTS[result["verdict"]]
+    claimed, bound = result["claimed_epsilon"], result["lower_bound"]
+    axes.plot([left, max(bound, left)], [place, place], color=colour, lw=3.5, alpha=0.55)
+    axes.plot([max(bound, left)], [place], color=colour, marker=marker, ms=6, ls="")
+    axes.plot([claimed], [place], color="black", marker="|", ms=11, mew=2, ls="", zorder=3)
+    text = f"≥ {bound:.2f} of {claimed:.3g}"
+    if not result["as_expected"]:
+        text += " (UNEXPECTED)"
+    axes.annotate(
+        text,
+        (max(bound, claimed), place),
+        xytext=(9, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=7.5,
+    )
+
+
+def write(
+    results: Sequence[Mapping[str, Any]],
+    *,
+    csv: str | os.PathLike,
+    md: str | os.PathLike,
+    tex: str | os.PathLike,
+    svg: str | os.PathLike,
+    png: str | os.PathLike,
+) -> None:
+    """Write the table (tidy CSV, Markdown, LaTeX) and the figure (SVG, PNG)."""
+    with io.atomic_path(csv) as temporary:
+        tidy(results).to_csv(temporary, index=False, lineterminator="\n")
+    printed = show(results)
+    io.write_text(md, printing.to_markdown(printed))
+    io.write_text(tex, printing.to_latex(printed, "audit"))
+    style.save(draw(results), svg, png)

@@ -1,0 +1,16 @@
+"""One audit: the claimed ε and the lower bound on it."""
+
+import json
+
+from graphdp import io, job
+from graphdp.audit import claims
+
+
+def main(snakemake):
+    params = snakemake.params
+    result = claims.run(claims.get(snakemake.wildcards.claim), params.draws, params.seed)
+    versions = job.versions("numpy", "scipy", "torch", "autodp", "dp-accounting")
+    io.write_json(snakemake.output[0], result | {"versions": json.loads(versions)})
+
+
+job.run(snakemake, main)
