@@ -19,12 +19,12 @@ EDGE, TWO_HOPS = "gap-edge-directed-k1-eps4", "gap-edge-directed-k2-eps4"
 PARTICIPANT = "gap-node-participant-k1-eps4"
 CANARY = "canary-mlp-eps4"
 #: Runs per world of the cheapest attack; enough to see each bug.
-DRAWS = 20_000
+DRAWS = 10_000
 
 
 def outcome(name):
-    # A training run costs far more than an aggregation: 500 per world have to do.
-    result = run(get(name), draws=10_000 if name == CANARY else DRAWS)
+    # A training run costs far more than an aggregation: 400 per world have to do.
+    result = run(get(name), draws=8_000 if name == CANARY else DRAWS)
     print(f"{name}: claimed {result['claimed_epsilon']:.3g}, bound {result['lower_bound']:.3g}")
     return result["verdict"]
 
@@ -39,7 +39,7 @@ def mutate_perturb(monkeypatch, change):
     monkeypatch.setattr(aggregation, "_perturb", lambda *a: perturb(*change(*a)))
 
 
-@pytest.mark.parametrize("name", [EDGE, TWO_HOPS, PARTICIPANT])
+@pytest.mark.parametrize("name", [EDGE, TWO_HOPS])
 def test_aggregation_with_half_of_the_noise(monkeypatch, name):
     mutate_perturb(
         monkeypatch, lambda sums, r, hop: (sums, replace(r, noise_std=r.noise_std / 2), hop)
@@ -104,6 +104,7 @@ def test_training_with_twice_the_clip(monkeypatch):
     assert outcome(CANARY) == "refuted"
 
 
+@pytest.mark.slow
 def test_training_that_takes_everyone_in_every_round(monkeypatch):
     class Everyone(training.PoissonRounds):
         def __init__(self, size, rate, rng):
