@@ -8,6 +8,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.transforms import blended_transform_factory
 
 from graphdp import io
 from graphdp.errors import GraphDPError
@@ -43,14 +44,15 @@ _NOTES = (
 
 
 def read(paths: Sequence[str | os.PathLike]) -> list[dict[str, Any]]:
-    """The results of `claims.run`, in the order of `paths`; GraphDPError for an unreadable one."""
+    """The results of `claims.run`, by family; GraphDPError for a file that is none."""
     found = []
     for path in paths:
         result = io.read_json(path)
         if "lower_bound" not in result or result.get("verdict") not in _VERDICTS:
             raise GraphDPError(f"{path} is no audit result: delete it and run the audit again")
         found.append(result)
-    return found
+    families = list(dict.fromkeys(result["family"] for result in found))
+    return sorted(found, key=lambda result: families.index(result["family"]))
 
 
 def tidy(results: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
@@ -124,10 +126,17 @@ def _draw(results: Sequence[Mapping[str, Any]]) -> Figure:
     place, ticks, names = 0.0, [], []
     for family in families:
         group = [result for result in results if result["family"] == family]
-        axes.text(
-            0.006, place, _heading(group), transform=axes.get_yaxis_transform(),
-            va="center", fontsize=8.0, fontweight="bold", color="0.15",
-        )  # fmt: skip
+        # From the left edge of the figure: the labels stand on other lines.
+        heading = axes.text(
+            0.008,
+            place,
+            _heading(group),
+            transform=blended_transform_factory(figure.transFigure, axes.transData),
+            va="center",
+            fontweight="bold",
+            color="0.15",
+        )
+        heading.set_in_layout(False)
         for result in group:
             place += 1
             ticks.append(place)
@@ -135,7 +144,7 @@ def _draw(results: Sequence[Mapping[str, Any]]) -> Figure:
             _line(axes, result, place, left)
         place += 2
     axes.set_xscale("log")
-    axes.set_xlim(left, largest * 1.55)
+    axes.set_xlim(left, largest * 2.2)
     axes.set_xticks([0.5, 1, 2, 4, 8], ["0.5", "1", "2", "4", "8"])
     axes.minorticks_off()
     axes.set_ylim(place - 1.2, -0.9)
@@ -156,7 +165,7 @@ def _heading(group: Sequence[Mapping[str, Any]]) -> str:
     first = group[0]
     status = "/".join(dict.fromkeys(result["status"] for result in group))
     claimed = f"{basis_text(first['basis'])} for {first['claimed_adjacency']}, {status}"
-    return f"{first['family']}   (ε {claimed})"
+    return f"{first['family']}  (ε {claimed})"
 
 
 def _row(result: Mapping[str, Any]) -> str:
@@ -169,7 +178,7 @@ def _line(axes, result: Mapping[str, Any], place: float, left: float) -> None:
     axes.plot([left, max(bound, left)], [place, place], color=colour, lw=3.5, alpha=0.55)
     axes.plot([max(bound, left)], [place], color=colour, marker=marker, ms=6, ls="")
     axes.plot([claimed], [place], color="black", marker="|", ms=11, mew=2, ls="", zorder=3)
-    text = f"≥ {bound:.2f} of {claimed:.3g}"
+    text = f"≥ {bound:.2f}, claimed {claimed:.3g}"
     if not result["as_expected"]:
         text += " (UNEXPECTED)"
     axes.annotate(
