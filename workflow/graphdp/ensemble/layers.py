@@ -25,7 +25,9 @@ from graphdp.ensemble.networks import (
     GroupNorm,
     Layer,
     Linear,
+    LinearBatchNorm,
     Normalise,
+    NormalisedLinear,
     Selu,
     Stack,
 )
@@ -79,6 +81,29 @@ class AffineDelta:
         gradients[f"{self.layer.name}.bias"].add_(self.g.sum(-1, keepdim=True))
 
 
+@dataclass
+class NormalisedDelta:
+    """A `NormalisedLinear` layer with its input x (S, inputs, rows), the inverses of the norms
+    (S, 1, rows) of its rows and the gradient at its output (S, outputs, rows)."""
+
+    layer: NormalisedLinear
+    x: Tensor
+    inverse: Tensor
+    g: Tensor
+
+    def squared_norms(self) -> Tensor:
+        """Squared norm of each sample's gradient, weight and bias together: (S, rows)."""
+        unit = self.x.square().sum(1).mul_(self.inverse.squeeze(1).square())
+        return unit.add_(1).mul_(self.g.square().sum(1))
+
+    def add_to(self, gradients: Stack) -> None:
+        """Add the gradients summed over the rows."""
+        DenseBlock(self.x.unsqueeze(1)).add_gradient(self.layer, gradients, self.g * self.inverse)
+        gradients[f"{self.layer.name}.bias"].add_(self.g.sum(-1, keepdim=True))
+
+
+AnyDelta = Delta | AffineDelta | NormalisedDelta
+
 # What the first layer reads: a block, or for branches one block each.
 Input = Block | Sequence[Block]
 
@@ -105,8 +130,13 @@ def _forward(
                     for branch, own in zip(layer.branches, x, strict=True)
                 ]
                 x, embedding = _concatenate(parts, scratch), parts[-1]
+            case NormalisedLinear():
+                x, _ = _normalised_linear(layer, stack, x, scratch)
             case Linear():
                 x = _linear(layer, stack, _block(x), scratch)
+            case LinearBatchNorm():
+                scale, shift = _running_affine(layer.norm, stack)
+                x = _scaled_linear(layer, stack, x, scale, shift, scratch)
             case BatchNorm():
                 scale, shift = _running_affine(layer, stack)
                 x = torch.mul(x, scale, out=scratch("norm", x.shape)).add_(shift)
@@ -149,9 +179,15 @@ def _forward_training(
                     tapes.append(saved)
                 x = _concatenate(parts, scratch)
                 tape.append(tapes)
+            case NormalisedLinear():
+                x, saved = _normalised_linear(layer, stack, x, scratch)
+                tape.append(saved)
             case Linear():
                 tape.append(_block(x))
                 x = _linear(layer, stack, tape[-1], scratch)
+            case LinearBatchNorm():
+                x, saved = _linear_batch_norm(layer, stack, x, weights, scratch)
+                tape.append(saved)
             case BatchNorm():
                 x, saved = _batch_norm(layer, stack, x, weights, scratch)
                 tape.append(saved)
@@ -170,14 +206,14 @@ def _forward_training(
 
 def backward(
     stack: Stack, tape: list[Any], g: Tensor, gradients: Stack, scratch: Scratch
-) -> list[Delta | AffineDelta]:
+) -> list[AnyDelta]:
     """Propagate the gradient `g` at the outputs, (S, classes, rows), summed over the nodes that a
     row stands for; returns the deltas of the linear layers and of the group norms.
 
-    Batch norm's own parameters have no per-sample gradient: they are added to `gradients` here.
+    What a batch norm has a part in has no per-sample gradient: it is added to `gradients` here.
     Every delta has a tensor of its own (in `scratch`), which later layers leave alone.
     """
-    deltas: list[Delta | AffineDelta] = []
+    deltas: list[AnyDelta] = []
     _backward(stack, stack.layout.layers, tape, g, gradients, scratch, deltas)
     return deltas
 
@@ -189,7 +225,7 @@ def _backward(
     g: Tensor,
     gradients: Stack,
     scratch: Scratch,
-    deltas: list[Delta | AffineDelta],
+    deltas: list[AnyDelta],
 ) -> None:
     for index, (layer, saved) in reversed(list(enumerate(zip(layers, tape, strict=True)))):
         match layer:
@@ -199,6 +235,11 @@ def _backward(
                     if branch:
                         part = scratch(f"g branch {k}", part.shape).copy_(part)
                         _backward(stack, branch, saved[k], part, gradients, scratch, deltas)
+            case NormalisedLinear():
+                deltas.append(NormalisedDelta(layer, saved[0], saved[2], g))
+                g = _normalised_linear_backward(layer, stack, saved, g, scratch)
+            case LinearBatchNorm():
+                _linear_batch_norm_backward(layer, stack, saved, g, gradients)
             case Linear():
                 deltas.append(Delta(layer, saved, g))
                 if index > 0:  # the first layer's input is data
@@ -311,6 +352,89 @@ def _batch_norm_backward(
         common = torch.mul(centred, slope, out=scratch("work", g.shape)).add_(mean)
         g.addcmul_(common, weights, value=-1)
     return g.mul_(inverse * stack[f"{layer.name}.weight"])
+
+
+def _normalised_linear(
+    layer: NormalisedLinear, stack: Stack, x: Tensor, scratch: Scratch
+) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor, Tensor]]:
+    inverse, norms = _inverse_norms(x, scratch)
+    weight = stack[f"{layer.name}.weight"][:, 0]
+    shape = (len(x), layer.outputs, x.shape[-1])
+    product = torch.bmm(weight.transpose(1, 2), x, out=scratch(f"product {layer.name}", shape))
+    y = torch.mul(product, inverse, out=scratch(layer.name, shape))
+    return y.add_(stack[f"{layer.name}.bias"]), (x, product, inverse, norms)
+
+
+def _normalised_linear_backward(
+    layer: NormalisedLinear, stack: Stack, saved: Any, g: Tensor, scratch: Scratch
+) -> Tensor:
+    """With y = W x / ‖x‖: dx = (Wᵀ g - x ⟨W x, g⟩/‖x‖²)/‖x‖; below the floor ‖x‖ is constant."""
+    x, product, inverse, norms = saved
+    scaled = g * inverse
+    along = (scaled * product).sum(1, keepdim=True).mul_(inverse.square())
+    weight = stack[f"{layer.name}.weight"][:, 0]
+    dx = torch.bmm(weight, scaled, out=scratch(f"g {layer.name}", x.shape))
+    return dx.addcmul_(x, along.mul_(norms > NORMALISE_EPS), value=-1)
+
+
+def _scaled_linear(
+    layer: LinearBatchNorm,
+    stack: Stack,
+    block: DenseBlock,
+    scale: Tensor,
+    shift: Tensor,
+    scratch: Scratch,
+) -> Tensor:
+    """scale · (W x) + shift, as one map; scale and shift (S, outputs, 1)."""
+    weight = stack[f"{layer.linear.name}.weight"][:, 0] * scale.transpose(1, 2)
+    shape = (len(weight), layer.linear.outputs, block.x.shape[-1])
+    return block.affine(weight, shift, scratch(layer.linear.name, shape))
+
+
+def _linear_batch_norm(
+    layer: LinearBatchNorm,
+    stack: Stack,
+    block: DenseBlock,
+    weights: Tensor | None,
+    scratch: Scratch,
+) -> tuple[Tensor, Any]:
+    """Batch norm of W x without its passes: for x of mean m and scatter C, the mean is W m and the
+    variance diag(W C Wᵀ) / count."""
+    count, mean, scatter = block.moments(weights)
+    weight, name = stack[f"{layer.linear.name}.weight"][:, 0], layer.norm.name
+    centre = torch.matmul(weight.transpose(1, 2), mean)
+    spread = torch.matmul(scatter, weight)  # C Wᵀ: (S, inputs, outputs)
+    variance = (weight * spread).sum(1).unsqueeze(-1) / count
+    inverse = torch.rsqrt(variance + BATCH_NORM_EPS)
+    unbiased = variance * (count / (count - 1).clamp_min(1))
+    running_mean = centre + stack[layer.norm.bias] if layer.norm.bias else centre
+    stack[f"{name}.running_mean"].lerp_(running_mean, BATCH_NORM_MOMENTUM)
+    stack[f"{name}.running_var"].lerp_(unbiased, BATCH_NORM_MOMENTUM)
+    scale = inverse * stack[f"{name}.weight"]
+    shift = stack[f"{name}.bias"] - scale * centre
+    y = _scaled_linear(layer, stack, block, scale, shift, scratch)
+    return y, (block, count, mean, centre, spread, inverse)
+
+
+def _linear_batch_norm_backward(
+    layer: LinearBatchNorm, stack: Stack, saved: Any, g: Tensor, gradients: Stack
+) -> None:
+    """Add the gradients. With z = W x, ẑ = (z - W m)/σ and G = Σ g xᵀ over the rows:
+
+    dβ = Σ g;   dγ = Σ g ẑ = (⟨W, G⟩ - W m dβ)/σ;
+    dW = γ/σ (G - dβ mᵀ - dγ/count Σ ẑ xᵀ) with Σ ẑ xᵀ = W C/σ.
+    """
+    block, count, mean, centre, spread, inverse = saved
+    weight, name = stack[f"{layer.linear.name}.weight"][:, 0], layer.norm.name
+    x = block.x[:, 0].expand(len(g), -1, -1)
+    product, sums = torch.bmm(x, g.transpose(1, 2)), g.sum(-1, keepdim=True)
+    slope = inverse * ((weight * product).sum(1).unsqueeze(-1) - centre * sums)
+    gradients[f"{name}.bias"].add_(sums)
+    gradients[f"{name}.weight"].add_(slope)
+    common = torch.matmul(mean, sums.transpose(1, 2))
+    common += spread * (slope * inverse / count).transpose(1, 2)
+    scale = (inverse * stack[f"{name}.weight"]).transpose(1, 2)
+    gradients[f"{layer.linear.name}.weight"][:, 0].add_((product - common) * scale)
 
 
 def _group_norm(

@@ -37,6 +37,12 @@ class Linear:
 
 
 @dataclass(frozen=True)
+class NormalisedLinear(Linear):
+    """A linear map (one group) of rows divided by their L2 norms: `Normalise` and `Linear` in one,
+    (W x) / ‖x‖ + b, which never forms the normalised rows."""
+
+
+@dataclass(frozen=True)
 class BatchNorm:
     """`torch.nn.BatchNorm1d` (eps 1e-5, momentum 0.1); `bias` names the bias that it absorbs."""
 
@@ -77,7 +83,16 @@ class Branches:
     outputs: int  # of each branch
 
 
-Layer = Linear | BatchNorm | GroupNorm | Selu | Normalise | Branches
+@dataclass(frozen=True)
+class LinearBatchNorm:
+    """`Linear` and `BatchNorm` in one, for an input that never changes: mean and variance of the
+    output follow from those of the input, so no pass over the rows is spent on them."""
+
+    linear: Linear
+    norm: BatchNorm
+
+
+Layer = Linear | BatchNorm | LinearBatchNorm | GroupNorm | Selu | Normalise | Branches
 
 
 def _activation(batch_norm: bool, name: str, channels: int, bias: str | None = None) -> list[Layer]:
@@ -215,18 +230,22 @@ class StageClassifier:
         frozen = self.stage if self.layerwise else 0
         bases = [self._base(k) if k >= frozen else () for k in range(self.stage + 1)]
         width = self.hidden * len(bases)
-        head = Linear("head", width, self.classes)
-        return (Branches(tuple(bases), self.hidden), Normalise(), head)
+        head = NormalisedLinear("head", width, self.classes)
+        return (Branches(tuple(bases), self.hidden), head)
 
     def _base(self, k: int) -> tuple[Layer, ...]:
         layers: list[Layer] = []
         inputs = self.in_features if k == 0 else self.hidden
         for i in range(self.base_layers):
-            linear, norm = f"base{k}_linear{i}", f"base{k}_norm{i}"
-            layers.append(Linear(linear, inputs, self.hidden, absorbed=self.batch_norm))
+            name, norm = f"base{k}_linear{i}", f"base{k}_norm{i}"
+            linear = Linear(name, inputs, self.hidden, absorbed=self.batch_norm)
             if not self.batch_norm:
-                layers.append(GroupNorm(norm, self.hidden))
-            layers += _activation(self.batch_norm, norm, self.hidden, f"{linear}.bias")
+                layers += [linear, GroupNorm(norm, self.hidden)]
+            elif i == 0 and k > 0:  # the cached sums: dense and narrow
+                layers.append(LinearBatchNorm(linear, BatchNorm(norm, self.hidden, f"{name}.bias")))
+            else:
+                layers += [linear, BatchNorm(norm, self.hidden, f"{name}.bias")]
+            layers.append(Selu(norm))
             inputs = self.hidden
         return tuple(layers)
 
@@ -235,11 +254,13 @@ Network = MLP | Encoder | HopClassifier | StageClassifier
 
 
 def leaves(layers: Sequence[Layer]) -> Iterator[Layer]:
-    """The layers in order, those of branches one after the other."""
+    """The layers in order, one by one: those of branches follow each other."""
     for layer in layers:
         if isinstance(layer, Branches):
             for branch in layer.branches:
-                yield from branch
+                yield from leaves(branch)
+        elif isinstance(layer, LinearBatchNorm):
+            yield from (layer.linear, layer.norm)
         else:
             yield layer
 
