@@ -291,8 +291,8 @@ def test_progap_releases_in_its_own_training_jobs(tmp_path):
     assert rows["curves"].notna().sum() == 2
     assert project.planned("rows") == {}
     kept = {path: path.stat().st_mtime_ns for path in tmp_path.glob("results/cache/**/*.npy")}
-    # Edge: depth 1 and 2, 2 seeds; the same again for the convergence, found in the cache.
-    assert len(kept) == 2 * (2 + 3 + 3)
+    # Per seed: two at ε = ∞, which the depths share; 1 + 2 at edge and node level, and the curves'.
+    assert len(kept) == 2 * (2 + 3 + 3 + 2)
     shutil.rmtree(tmp_path / "results/tiny/fits")
     project.snakemake("rows")
     assert {path: path.stat().st_mtime_ns for path in kept} == kept

@@ -72,13 +72,14 @@ def plan_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:
 def stage_setting(level: str, setting: dict[str, Any], stage: int) -> dict[str, Any]:
     """What determines a setting's stage: runs that agree in it share the stage, noise and all.
 
-    Where no noise depends on K, as at level none and in stage 0 at edge level, K does not matter:
-    a shallow model is the beginning of a deep one. Nor do frozen bases before there is one. At node
-    level the noise of every stage depends on K, so nothing is shared.
+    Without noise (level none, and stage 0 at edge level) K does not matter, since a shallow model
+    is the beginning of a deep one; nor does keeping the history, nor freezing the bases before
+    there is one. Where noise is drawn, every setting has its own: jobs that share a model compute
+    it only up to rounding, and two releases under one noise would differ by what has none.
     """
-    ignored = {"history"}
+    ignored: set[str] = set()
     if level == "none" or (level == "edge" and stage == 0):
-        ignored.add("depth")
+        ignored |= {"depth", "history"}
         if stage == 0:
             ignored.add("layerwise")
     return {name: value for name, value in setting.items() if name not in ignored}
