@@ -93,14 +93,16 @@ def test_participant_constructions_only_drop_the_lists_of_node_0():
         assert (absent != 0).all() and len(absent) < len(construction.present)
 
 
-def test_another_degree_bound_can_be_plugged_in():
-    """A bound that keeps the first D edges is used, for the runs and for the expectation."""
-
-    def first(indptr, indices, max_degree, seed):
-        position = np.arange(len(indices)) - np.repeat(indptr[:-1], np.diff(indptr))
-        return position < max_degree
-
-    mechanism = Mechanism(1, 1.0, 2, degree_bound=first)
+def test_public_candidates_are_the_same_in_every_copy():
+    """They are public: neither the run's seed nor the other copies decide them."""
+    mechanism = Mechanism(1, 1.0, 2, "public_candidates")
     construction = audit.common_neighbours(5, 2)
-    kept = audit.kept_edges(construction, mechanism, "present").toarray()
-    assert kept[:3].sum(1).tolist() == [5, 10, 5]  # the last target only hears from the anchors
+    nodes = construction.num_nodes
+    one = audit.copies_of(construction, "present", 1)[:2]
+    many = audit.copies_of(construction, "present", 7)[:2]
+    single = mechanism.keep(*one, nodes, 1)
+    assert 0 < single.sum() < len(single)
+    assert np.array_equal(mechanism.keep(*many, nodes, 2), np.tile(single, 7))
+    # So the expectation that the score uses is the mask itself.
+    kept = audit.kept_edges(construction, mechanism, "present")
+    assert kept.sum() == single.sum() and set(kept.data) <= {0.0, 1.0}

@@ -17,7 +17,6 @@ constructions get there by "anchors", nodes whose messages all point in one dire
 gives a valid lower bound; a better one gives a larger bound.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,14 +26,13 @@ from graphdp import aggregation, degree
 from graphdp.errors import GraphDPError
 from graphdp.rng import generator, stream_seed
 
-#: A degree bound: (indptr, indices, max_degree, seed) -> keep, bool (m,), as `bound_out_degree`.
-DegreeBound = Callable[[np.ndarray, np.ndarray, int, int], np.ndarray]
-
 WORLDS = ("absent", "present")
 # Rows and edges of one call: bounds the memory to a few hundred MB.
 _CALL_ROWS, _CALL_EDGES = 1 << 19, 1 << 22
 # Runs of the degree bound that estimate how often it keeps each edge; for the score alone.
 _KEEP_RUNS = 256
+# Of the public order of candidates.
+_PUBLIC_SEED = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,16 +64,21 @@ class Construction:
 @dataclass(frozen=True)
 class Mechanism:
     """What is run on a construction: K hops, noise of std `noise_std`, lists of at most
-    `max_degree` (None: not bounded) by `degree_bound`."""
+    `max_degree` (None: not bounded) by sampling or by public candidates."""
 
     hops: int
     noise_std: float
     max_degree: int | None = None
-    degree_bound: DegreeBound | None = None
+    degree_bound: str = "sampling"
 
-    def bound(self) -> DegreeBound:
-        # Looked up when it is called, so that what runs is what the module holds.
-        return self.degree_bound or degree.bound_out_degree
+    def keep(self, indptr: np.ndarray, indices: np.ndarray, nodes: int, seed: int) -> np.ndarray:
+        """The degree bound's mask over copies of `nodes` nodes each, bool (m,)."""
+        if self.degree_bound == "sampling":
+            return degree.bound_out_degree(indptr, indices, self.max_degree, seed)
+        # The candidates are public, so every run has those of the one graph.
+        one = indptr[: nodes + 1], indices[: indptr[nodes]]
+        keep = degree.public_candidates(*one, self.max_degree, _PUBLIC_SEED)
+        return np.tile(keep, (len(indptr) - 1) // nodes)
 
 
 def copies_of(
@@ -97,7 +100,7 @@ def released(
     indptr, indices, x0 = copies_of(construction, world, copies)
     if mechanism.max_degree is not None:
         seed = stream_seed(*stream, "degree")
-        keep = mechanism.bound()(indptr, indices, mechanism.max_degree, seed)
+        keep = mechanism.keep(indptr, indices, construction.num_nodes, seed)
         indptr, indices = degree.apply_mask(indptr, indices, keep)
     release = aggregation.Release(
         x0=x0,
@@ -115,10 +118,13 @@ def kept_edges(construction: Construction, mechanism: Mechanism, world: str) -> 
     edges, nodes = construction.edges(world), construction.num_nodes
     rates = np.ones(len(edges))
     degrees = np.bincount(edges[:, 0], minlength=nodes)
-    if mechanism.max_degree is not None and degrees.max(initial=0) > mechanism.max_degree:
+    public = mechanism.degree_bound != "sampling"
+    if mechanism.max_degree is not None and (
+        public or degrees.max(initial=0) > mechanism.max_degree
+    ):
         indptr, indices, _ = copies_of(construction, world, _KEEP_RUNS)
         seed = stream_seed("audit", construction.name, world, "kept")
-        keep = mechanism.bound()(indptr, indices, mechanism.max_degree, seed)
+        keep = mechanism.keep(indptr, indices, nodes, seed)
         rates = keep.reshape(_KEEP_RUNS, -1).mean(0)
     return sp.coo_array((rates, (edges[:, 1], edges[:, 0])), shape=(nodes, nodes)).tocsr()
 

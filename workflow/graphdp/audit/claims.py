@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from graphdp.audit import aggregation
-from graphdp.audit.aggregation import Construction, DegreeBound, Mechanism
+from graphdp.audit.aggregation import Construction, Mechanism
 from graphdp.audit.bound import CONFIDENCE, Bound, lower_bound, noise_bound
 from graphdp.errors import GraphDPError
 from graphdp.privacy import accounting, bases
@@ -140,12 +140,12 @@ def _hops(plan: Plan) -> GaussianReleases:
     return found
 
 
-def _mechanism(calibration: Calibration, sampler: DegreeBound | None = None) -> Mechanism:
+def _mechanism(calibration: Calibration, degree_bound: str = "sampling") -> Mechanism:
     """The aggregation of a calibrated plan, with the noise that the methods add."""
     releases = _hops(calibration.plan)
     std = calibration.noise_multiplier * releases.sensitivity.value
     bounded = _MAX_DEGREE if calibration.plan.level == "node" else None
-    return Mechanism(releases.count, std, bounded, sampler)
+    return Mechanism(releases.count, std, bounded, degree_bound)
 
 
 def _anchors(mechanism: Mechanism) -> int:
@@ -177,11 +177,11 @@ def _attack_with(make: Callable[[], Construction]):
     return attack
 
 
-def _attack_without_node(sampler: DegreeBound | None = None):
+def _attack_without_node(degree_bound: str):
     """All constructions of an adjacency: the largest bound, at a joint confidence (Bonferroni)."""
 
     def attack(claim: Claim, calibration: Calibration, draws: int, seed: int):
-        mechanism = _mechanism(calibration, sampler)
+        mechanism = _mechanism(calibration, degree_bound)
         constructions = aggregation.without_node(claim.adjacency, _MAX_DEGREE, _anchors(mechanism))
         confidence = 1 - (1 - CONFIDENCE) / len(constructions)
         found = {
@@ -324,23 +324,24 @@ def _node_claims() -> list[Claim]:
 
 
 def _degree_bound_claims(
-    name: str, title: str, adjacency: str, sampler: DegreeBound | None = None
+    name: str, title: str, adjacency: str, degree_bound: str = "sampling"
 ) -> list[Claim]:
     """A degree bound under an adjacency that its √D is claimed for: it must stay below.
 
     The aggregation alone is calibrated to ε, so that no noise is spent on training: the strictest
-    reading. sampler: None for `degree.bound_out_degree`.
+    reading.
     """
     found = []
     for hops in (1, 2):
         settings = {"hops": hops, "max_degree": _MAX_DEGREE, "encoder": False}
+        settings |= {"degree_bound": degree_bound}
         steps = {k: v for k, v in _NODE.items() if k != "num_train"}
-        participant = next(
+        claimed = next(
             plan
             for plan in bases.bases("gap", "node", settings | steps, _NODE["num_train"])
-            if plan.adjacency == "participant"
+            if plan.adjacency == adjacency and plan.status == "conditional"
         )
-        plan = replace(participant, adjacency=adjacency, mechanisms=(_hops(participant),))
+        plan = replace(claimed, mechanisms=(_hops(claimed),))
         found.append(
             Claim(
                 name=f"{name}-k{hops}-eps4",
@@ -353,7 +354,7 @@ def _degree_bound_claims(
                 delta=_NODE_DELTA,
                 adjacency=adjacency,
                 expected="below",
-                attack=_attack_without_node(sampler),
+                attack=_attack_without_node(degree_bound),
                 share=0.05,
             )
         )
@@ -409,7 +410,12 @@ def _registry() -> dict[str, Claim]:
         *_edge_claims(),
         *_node_claims(),
         *_degree_bound_claims("gap-node-participant", "participant", "participant"),
-        # Another degree bound with a proof: one line, as above, with its adjacency and its sampler.
+        *_degree_bound_claims(
+            "gap-node-candidates",
+            "public candidates, node added or removed",
+            "node_add_remove",
+            "public_candidates",
+        ),
         *_training_claims(),
     ]
     found = {claim.name: claim for claim in claims}
