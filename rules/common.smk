@@ -8,7 +8,7 @@ wildcard_constraints:
     level=r"none|edge|node",
     epsilon=r"inf|[0-9.]+(e[+-]?[0-9]+)?",
     experiment=r"[A-Za-z0-9][A-Za-z0-9._-]*",
-    bound=r"[0-9]+(-public_candidates)?",
+    bound=r"[0-9]+(-public_candidates|-both)?",
     block=r"[0-9]+-[0-9]+",
 
 
@@ -80,6 +80,13 @@ def bounded_files(wildcards):
     ]
 
 
+def perturbed_files(wildcards):
+    if wildcards.level != "edge":
+        return []
+    path = f"{cell_path(wildcards)}/{wildcards.block}.npz"
+    return [f"results/{STUDY.study}/perturbed/{path}"]
+
+
 def encoder_calibration(wildcards):
     """Only node-level encoders are trained with noise; the others read no calibration."""
     return calibration_file(wildcards) if wildcards.level == "node" else []
@@ -88,10 +95,13 @@ def encoder_calibration(wildcards):
 def fit_inputs(wildcards):
     """What a method's last stage reads besides the graph and the calibration."""
     stages = methods.load(wildcards.method).STAGES
+    inputs = {}
     if "bound_degree" in stages:
-        return {"bounded": bounded_files(wildcards)}
+        inputs["bounded"] = bounded_files(wildcards)
+    if "perturb" in stages:
+        inputs["perturbed"] = perturbed_files(wildcards)
     if "aggregate" not in stages:
-        return {}
+        return inputs
     stem = f"results/{STUDY.study}/aggregates/{cell_path(wildcards)}/{wildcards.block}"
     return {"aggregates": f"{stem}.json", "encoders": f"{encoder_stem(wildcards)}.npz"}
 

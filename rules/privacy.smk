@@ -17,6 +17,28 @@ rule bound_degree:
         "../workflow/scripts/bound_degree.py"
 
 
+rule perturb:
+    input:
+        graph="results/data/graphs/{dataset}.npz",
+        calibration=calibration_file,
+    output:
+        f"results/{{study}}/perturbed/{BLOCK}.npz",
+    log:
+        f"results/{{study}}/logs/perturb/{BLOCK}.log",
+    conda:
+        ENVIRONMENT
+    resources:
+        mem_mb=STUDY.memory_mb + 1500,
+    params:
+        settings=lambda wildcards: GRID.release_settings(cell_path(wildcards)),
+        study_seed=STUDY.study_seed,
+        split=STUDY.split,
+        checkpoint=STUDY.checkpoint,
+        code=script_code("perturb", stage="perturb"),
+    script:
+        "../workflow/scripts/perturb.py"
+
+
 rule calibrate:
     input:
         graph="results/data/graphs/{dataset}.npz",

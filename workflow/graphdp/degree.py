@@ -191,14 +191,17 @@ def apply_mask(
     return np.cumsum(bounded, out=bounded), indices[keep]
 
 
-def bound_name(setting: Mapping[str, Any]) -> str:
-    """The name of a setting's degree bound, e.g. "100" (sampling) or "100-public_candidates"."""
-    how = setting.get("degree_bound") or "sampling"
+def bound_name(setting: Mapping[str, Any], default: str = "sampling") -> str:
+    """The name of a setting's degree bound: "100" (sampling), "100-both", "100-public_candidates".
+
+    default: the bound of a setting that names none.
+    """
+    how = setting.get("degree_bound") or default
     return f"{setting['max_degree']}" + ("" if how == "sampling" else f"-{how}")
 
 
 def parse_bound(name: str) -> tuple[int, str]:
-    """(max_degree, "sampling" or "public_candidates") of a `bound_name`."""
+    """(max_degree, "sampling", "both" or "public_candidates") of a `bound_name`."""
     max_degree, _, how = name.partition("-")
     return int(max_degree), how or "sampling"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from graphdp import methods
 from graphdp.config import Study
-from graphdp.degree import bound_name, parse_bound
+from graphdp.degree import parse_bound
 from graphdp.methods.settings import distinct, key
 
 
@@ -118,7 +118,9 @@ class Grid:
 
     def degree_bounds(self, path: str) -> list[str]:
         """The names of the degree bounds of a cell's settings (none for cells without a bound)."""
-        bounds = {bound_name(s) for s in self.cell(path).settings if "max_degree" in s}
+        cell = self.cell(path)
+        settings = [setting for setting in cell.settings if "max_degree" in setting]
+        bounds = {methods.bound_name(cell.method, setting) for setting in settings}
         return sorted(bounds, key=parse_bound)
 
     def experiments(self) -> dict[str, list[dict[str, Any]]]:

@@ -17,7 +17,7 @@ The set of nodes is public. Pairs i < j of n nodes are numbered by rows: N = n (
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import scipy.sparse as sp
@@ -270,3 +270,13 @@ def load_graphs(
             f"expected {graph[:12]}): delete it and run again"
         )
     return graphs
+
+
+def load_files(
+    paths: Iterable[str | os.PathLike], *, graph: str
+) -> dict[tuple[int, str], tuple[np.ndarray, np.ndarray]]:
+    """All perturbed graphs of several files. Raises `GraphDPError` as `load_graphs` does."""
+    found = {}
+    for path in paths:
+        found |= load_graphs(path, graph=graph)
+    return found

@@ -1,4 +1,4 @@
-"""Keep at most D out-edges per node, once per seed; stored as packed bits."""
+"""Keep at most D out-edges (and in-edges, if asked) per node, once per seed, as packed bits."""
 
 from graphdp import degree, job
 from graphdp.data.graph import Graph
@@ -11,10 +11,11 @@ def main(snakemake):
     edges = graph.indptr, graph.indices, max_degree
 
     def keep(seed):
-        if how == "sampling":
+        if how in ("sampling", "both"):
             study = snakemake.params.study_seed
             stream = stream_seed(study, seed, names.dataset, "degree", max_degree)
-            return degree.bound_out_degree(*edges, stream)
+            sampled = degree.bound_out_degree if how == "sampling" else degree.bound_degrees
+            return sampled(*edges, stream)
         # Public, so not derived from the study seed, which the noise depends on.
         order = stream_seed("public candidates", names.dataset, seed)
         return degree.public_candidates(*edges, order, graph.node_ids, graph.raw_num_nodes)

@@ -1,6 +1,6 @@
 """Train the final models of a block of seeds and write one row for each."""
 
-from graphdp import degree, io, job, methods
+from graphdp import degree, io, job, methods, perturbation
 from graphdp.aggregation import AggregateCache
 from graphdp.methods.block import Block
 from graphdp.methods.rows import write_rows
@@ -17,6 +17,9 @@ def main(snakemake):
     elif "bound_degree" in method.STAGES:
         masks = degree.load_bounds(snakemake.input.bounded, graph=block.graph.fingerprint())
         inputs = [masks, AggregateCache(snakemake.params.cache)]
+    if "perturb" in method.STAGES:
+        fingerprint = block.graph.fingerprint()
+        inputs.append(perturbation.load_files(snakemake.input.perturbed, graph=fingerprint))
     models = method.fit(block, snakemake.params.settings, *inputs)
     write_rows(snakemake.output[0], snakemake.wildcards.study, block, method, models)
 

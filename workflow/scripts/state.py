@@ -1,6 +1,6 @@
 """Write the privacy statements of a dataset, method, level and ε: JSON, and a page to read."""
 
-from graphdp import io, job
+from graphdp import io, job, methods
 from graphdp.privacy.statement import cell_statements, render_pages
 
 
@@ -15,7 +15,7 @@ def main(snakemake):
         graph["nodes"],
         graph["edges"],
         names.method,
-        params.checkpoint,
+        methods.checkpoint(names.method, names.level, params.checkpoint),
         params.tried,
         params.undirected,
         params.repeats,

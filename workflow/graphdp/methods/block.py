@@ -4,7 +4,7 @@ import platform
 from dataclasses import dataclass, field
 from typing import Any
 
-from graphdp import io, job
+from graphdp import io, job, methods
 from graphdp.data.graph import Graph
 from graphdp.data.split import Split
 from graphdp.privacy import cells
@@ -48,7 +48,7 @@ class Block:
             seeds=job.block_seeds(names.block),
             study_seed=snakemake.params.study_seed,
             split_rule=snakemake.params.split,
-            checkpoint=snakemake.params.checkpoint,
+            checkpoint=methods.checkpoint(names.method, names.level, snakemake.params.checkpoint),
             device=snakemake.config["device"],
             memory_mb=snakemake.config["memory_mb"],
             calibrations=io.read_json(calibration) if calibration else [],

@@ -31,7 +31,8 @@ def _calibration(entry: dict[str, Any]) -> dict[str, Any]:
         "delta": entry["delta"],
         "noise_multiplier": entry["noise_multiplier"],
         "hyperparameters": entry["settings"],
-        "epsilon_autodp": by_accountant["autodp"],
+        # The primary accountant's: autodp's, or a sum of pure ε, which needs none.
+        "epsilon_autodp": entry["epsilon"],
         "epsilon_dp_accounting": by_accountant.get("dp_accounting"),
         "basis": entry["basis"],
         "adjacency": entry["adjacency"],

@@ -115,7 +115,8 @@ def noise_multiplier(entry: dict[str, Any]) -> float:
 
 
 def noise_std(entry: dict[str, Any], phase: str) -> float:
-    """σ of the Gaussian releases of a phase: noise multiplier x sensitivity, both of the plan.
+    """σ of the Gaussian releases, or of the noisy gradient sums, of a phase: noise multiplier x
+    sensitivity, both of the plan.
 
     0.0 where the plan noises nothing (level none). Raises `GraphDPError` if the plan has noise but
     no such phase.
@@ -123,8 +124,9 @@ def noise_std(entry: dict[str, Any], phase: str) -> float:
     if noise_multiplier(entry) == 0:
         return 0.0
     for mechanism in entry["plan"]["mechanisms"]:
-        if mechanism["phase"] == phase and "sensitivity" in mechanism:
-            return noise_multiplier(entry) * mechanism["sensitivity"]["value"]
+        bound = mechanism.get("sensitivity") or mechanism.get("max_grad_norm")
+        if mechanism["phase"] == phase and bound:
+            return noise_multiplier(entry) * bound["value"]
     raise GraphDPError(f"the plan of {entry['settings']} noises no {phase!r}; run calibrate again")
 
 

@@ -1,0 +1,227 @@
+"""The GraphSAGE baselines (GAP, section 7.2): SAGE-∞, SAGE-EDP and SAGE-NDP.
+
+none   GraphSAGE with sum aggregation and root weights (`graphdp.ensemble.sage`), full batches
+edge   the same on a perturbed graph (Wu et al., LinkTeller, IEEE S&P 2022), which the `perturb`
+       stage draws once per ε and seed: all settings, and every epoch, read that one release
+node   DP-GNN (Daigavane et al., Node-Level Differentially Private Graph Neural Networks, 2021):
+
+       1. in- and out-degrees are bounded by D (`degree.bound_degrees`)
+       2. DP-Adam over fixed-size samples of the training nodes, one layer: a sample is a node with
+          its in-neighbours, and a node is in D + 1 of them at most
+       3. for inference, one noisy sum of in-neighbours' rows, drawn once and cached; all
+          predictions, validation and test, come from it
+
+At node level the last epoch is kept: to validate in between would ask for the sum again each time,
+and the plan holds it once. `graphdp.privacy.plans.sage_plan` states all of it.
+"""
+
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from graphdp import methods, perturbation, rng
+from graphdp.methods.block import Block
+from graphdp.methods.settings import (
+    FullBatchTraining,
+    PositiveInt,
+    PrivateTraining,
+    key,
+)
+from graphdp.privacy import cells
+
+LAYERS = Field(2, description="K, the number of message-passing layers")
+
+
+class Public(FullBatchTraining):
+    """SAGE-∞."""
+
+    mp_layers: PositiveInt = LAYERS
+
+
+class Edge(FullBatchTraining):
+    """SAGE-EDP: features and labels are public."""
+
+    mp_layers: PositiveInt = LAYERS
+    perturbation: Literal["asymmetric", "edge_rand", "lap_graph"] = Field(
+        "asymmetric", description="how the graph is perturbed"
+    )
+
+
+class Node(PrivateTraining):
+    """SAGE-NDP: one message-passing layer."""
+
+    max_degree: PositiveInt = Field(100, description="D, the bound on every out- and in-degree")
+
+
+LEVELS = {"none": Public, "edge": Edge, "node": Node}
+STAGES = ("bound_degree", "perturb")
+DEGREE_BOUND = "both"
+LAST_EPOCH = ("node",)
+USES_GRAPH = True
+
+
+def plan_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:
+    """What the plan reads of a setting."""
+    names = {
+        "none": (),
+        "edge": ("perturbation",),
+        "node": ("max_degree", "epochs", "batch_size", "max_grad_norm"),
+    }[level]
+    return {name: setting[name] for name in names}
+
+
+def release_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:
+    """What determines the perturbed graph of a setting: neither its depth nor its training."""
+    return plan_settings(level, setting)
+
+
+def perturb(
+    block: Block, settings: list[dict[str, Any]]
+) -> dict[tuple[int, str], tuple[np.ndarray, np.ndarray]]:
+    """Draw the perturbed graph of every seed x release setting of an edge-level cell.
+
+    Returns (seed, perturbation) -> CSR (indptr int64 (n + 1,), indices int32 (m',)).
+    """
+    max_edges = (block.memory_mb << 20) // perturbation.BYTES_PER_EDGE
+    graphs = {}
+    for seed, setting in block.runs(settings):
+        entry = cells.lookup(block.calibrations, setting, block.split(seed).train.size)
+        epsilons = cells.pure_epsilons(entry)
+        # Another ε draws other noise, and so does another graph by its name in the stream.
+        name = block.stream(seed, "perturbation", key(setting), *epsilons.values())
+        graphs[seed, setting["perturbation"]] = perturbation.perturb(
+            block.graph.indptr,
+            block.graph.indices,
+            setting["perturbation"],
+            epsilons,
+            rng.generator(*name),
+            max_edges,
+        )
+    return graphs
+
+
+def fit(
+    block: Block, settings: list[dict[str, Any]], masks, cache, perturbed
+) -> list[tuple[int, dict[str, Any], Any]]:
+    """Train every seed of the block x setting; returns (seed, setting, fitted model) triples.
+
+    masks: `methods.bound_name` -> seed -> kept edges, bool (m,), at node level. cache: where the
+    noisy sums for inference are kept. perturbed: what `perturb` returned, at edge level.
+    """
+    if block.level == "node":
+        return _fit_private(block, settings, masks, cache)
+    return _fit(block, settings, perturbed)
+
+
+def _fit(block: Block, settings: list[dict[str, Any]], perturbed) -> list:
+    """Levels none and edge: those that see the same graph in the same shape train together."""
+    from graphdp.aggregation import in_edges
+    from graphdp.ensemble import FullBatch, Member
+    from graphdp.ensemble import sage as model
+
+    graph, runs = block.graph, block.runs(settings)
+    by_graph: dict[Any, dict[Any, list[int]]] = {}
+    for index, (seed, setting) in enumerate(runs):
+        seen = (seed, setting["perturbation"]) if block.level == "edge" else None
+        shape = model.Sage(
+            graph.num_features, setting["hidden"], setting["mp_layers"], graph.num_classes, True
+        )
+        by_graph.setdefault(seen, {}).setdefault((shape, setting["epochs"]), []).append(index)
+    models: list[Any] = [None] * len(runs)
+    for seen, groups in by_graph.items():
+        edges = in_edges(*(perturbed[seen] if seen else (graph.indptr, graph.indices)))
+        for (shape, epochs), indices in groups.items():
+            members = []
+            for seed, setting in (runs[i] for i in indices):
+                nodes = block.split(seed)
+                stream = block.stream(seed, "sage", key(setting))
+                rate = setting["learning_rate"]
+                members.append(Member(stream, rate, 0.0, nodes.train, nodes.val, nodes.test))
+            fitted = model.train(
+                shape,
+                graph.x,
+                graph.y,
+                edges,
+                members,
+                FullBatch(epochs),
+                checkpoint=block.checkpoint,
+                device=block.device,
+                memory_mb=block.memory_mb,
+                label=f"sage, {shape.mp_layers} layers",
+            )
+            for index, one in zip(indices, fitted, strict=True):
+                models[index] = one
+    return [(*run, one) for run, one in zip(runs, models, strict=True)]
+
+
+def _fit_private(block: Block, settings: list[dict[str, Any]], masks, cache) -> list:
+    from graphdp.aggregation import Release, in_edges
+    from graphdp.degree import apply_mask
+    from graphdp.ensemble import Fitted, Member
+    from graphdp.ensemble import sage as model
+    from graphdp.methods.releases import release_runs
+    from graphdp.privacy.plan import dpsgd_rounds
+
+    graph, runs = block.graph, block.runs(settings)
+    trained: dict[tuple[int, str], model.PrivateSage] = {}
+    for count, (seed, setting) in enumerate(runs):
+        nodes, plan = block.split(seed), plan_settings("node", setting)
+        keep = masks[methods.bound_name("sage", setting)][seed]
+        _, steps = dpsgd_rounds(nodes.train.size, setting["batch_size"], setting["epochs"])
+        member = Member(
+            block.stream(seed, "sage", key(setting)),
+            setting["learning_rate"],
+            block.noise_multiplier(plan, seed),
+            nodes.train,
+            nodes.val,
+            nodes.test,
+        )
+        trained[seed, key(setting)] = model.train_private(
+            model.Sage(graph.num_features, setting["hidden"], 1, graph.num_classes, False),
+            graph.x,
+            graph.y,
+            in_edges(*apply_mask(graph.indptr, graph.indices, keep)),
+            member,
+            model.FixedSizeDP(
+                batch_size=min(setting["batch_size"], nodes.train.size),
+                steps=steps,
+                max_grad_norm=setting["max_grad_norm"],
+                noise_std=block.noise_std(plan, seed, "classifier"),
+            ),
+            device=block.device,
+            memory_mb=block.memory_mb,
+            label=f"sage {count + 1} of {len(runs)}",
+        )
+
+    def inference(seed: int, setting: dict[str, Any]) -> Release:
+        """Aᵀ H⁰ + N(0, σ²), of the trained network's H⁰."""
+        return Release(
+            x0=trained[seed, key(setting)].embedding,
+            hops=1,
+            noise_std=block.noise_std(plan_settings("node", setting), seed, "aggregation"),
+            private=True,
+            # The split shapes the network: studies that differ there share no noise.
+            stream=block.stream(seed, "aggregation", block.split_rule, key(setting)),
+            renormalise=False,
+        )
+
+    results = []
+    for (seed, setting), name in zip(
+        runs, release_runs(block, runs, masks, cache, inference), strict=True
+    ):
+        one, nodes = trained[seed, key(setting)], block.split(seed)
+        classes = model.logits_of(one.parameters, one.embedding, cache.load(name)[0]).argmax(1)
+        right = classes == graph.y
+        accuracies = [float(right[part].mean()) for part in (nodes.train, nodes.val, nodes.test)]
+        fitted = Fitted(
+            *accuracies,
+            best_epoch=setting["epochs"],
+            predictions=classes.astype(np.int16),
+            embedding=one.embedding,
+            parameters=one.parameters,
+            history=np.array(accuracies[1:2]),
+            rounds=one.rounds,
+        )
+        results.append((seed, setting, fitted))
+    return results
