@@ -207,7 +207,7 @@ FIGURES: dict[str, Drawing] = {
         "Effect of the depth on accuracy at edge level (left) and node level (right).",
     ),
     "progap_layerwise": Drawing(
-        "ProGAP, progressive or layer-wise",
+        "ProGAP progressive or layer-wise",
         progap_layerwise,
         "Progressive training (all bases train in every stage) against layer-wise training (the "
         "bases of earlier stages are frozen) at edge level (left) and node level (right).",
@@ -249,9 +249,12 @@ def _contrast(
     `names` say which is which."""
 
     def panel(ax: Axes, summary: pd.DataFrame, level: str) -> None:
+        # At a single ε the two stand side by side: their intervals would hide each other.
+        apart = 1.05 if summary["epsilon"].nunique() == 1 else 1.0
         for (method, true), line in summary.groupby(["method", column]):
             colour, marker = style.method_style(method)
             line = line.assign(x=line["epsilon"].astype(float)).sort_values("x")
+            line["x"] *= 1 / apart if true else apart
             shape = {} if true else {"markerfacecolor": "white", "linestyle": "--"}
             label = f"{method_label(method, level)} {names[0] if true else names[1]}"
             _line(ax, line["x"], line, label=label, color=colour, marker=marker, **shape)
