@@ -13,13 +13,14 @@ counterexamples). `public_candidates` is the bound that holds there.
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from graphdp import io, rng
+from graphdp.data.graph import Graph
 from graphdp.errors import GraphDPError
 
 # Entries of one rectangle of random keys (8 bytes each): bounds the working memory to about 100 MB.
@@ -204,6 +205,21 @@ def parse_bound(name: str) -> tuple[int, str]:
     """(max_degree, "sampling", "both" or "public_candidates") of a `bound_name`."""
     max_degree, _, how = name.partition("-")
     return int(max_degree), how or "sampling"
+
+
+def keep_edges(graph: Graph, name: str, stream: Sequence[Any], public: Sequence[Any]) -> np.ndarray:
+    """The edges that the degree bound of a `bound_name` leaves of a graph, bool (m,).
+
+    stream: names the random stream of "sampling" and "both". public: names that of "public_candidates", and
+    must not hold the study seed, which the noise depends on.
+    """
+    max_degree, how = parse_bound(name)
+    edges = graph.indptr, graph.indices, max_degree
+    if how in ("sampling", "both"):
+        sampled = bound_out_degree if how == "sampling" else bound_degrees
+        return sampled(*edges, rng.stream_seed(*stream))
+    order = rng.stream_seed("public candidates", *public)
+    return public_candidates(*edges, order, graph.node_ids, graph.raw_num_nodes)
 
 
 def mask_fingerprint(keep: np.ndarray) -> str:

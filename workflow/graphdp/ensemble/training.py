@@ -7,7 +7,7 @@ speed and nothing else, so a member's result does not depend on which others are
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -101,7 +101,8 @@ class Fitted:
     the last base of a `StageClassifier`, else None. parameters: by name, as `torch.nn` shapes them.
     history: validation accuracy after each epoch, float64 (epochs,). train_history: training
     accuracy likewise, in evaluation mode, if it was asked for. rounds: Poisson rounds that were
-    executed (0 for full batches).
+    executed (0 for full batches). posteriors: float32 (n, classes), the probabilities of all nodes,
+    if they were asked for.
     """
 
     train_accuracy: float
@@ -114,6 +115,7 @@ class Fitted:
     history: np.ndarray
     rounds: int
     train_history: np.ndarray | None = None
+    posteriors: np.ndarray | None = None
 
 
 def train(
@@ -128,6 +130,7 @@ def train(
     memory_mb: int = 2048,
     label: str = "",
     train_history: bool = False,
+    posteriors: bool = False,
     dtype: torch.dtype = torch.float32,
     observe: Observer | None = None,
 ) -> list[Fitted]:
@@ -143,8 +146,9 @@ def train(
     "last" the last epoch. device: "auto" takes CUDA if there is one. memory_mb: members are trained
     in chunks that fit into this many MiB. label: names the work in progress lines (no lines without
     it). train_history: also evaluate on the training nodes after every epoch, which changes no
-    result. observe: called in every Poisson round before its step is taken; for audits. Equal
-    arguments give equal results on the same kind of device.
+    result. posteriors: also keep every node's probabilities. observe: called in every Poisson round
+    before its step is taken; for audits. Equal arguments give equal results on the same kind of
+    device.
 
     Raises `GraphDPError` on arguments that do not fit together, on a noise multiplier of 0 (or
     less) in `PoissonDP` without `noise_free`, and if the parameters become infinite.
@@ -161,7 +165,7 @@ def train(
         job = _Chunk(layout, source, labels[chunk], own, like, train_history)
         watch = observe and (lambda *round, chunk=chunk: observe(chunk, *round))
         rounds = job.fit(training, checkpoint, name, watch)
-        for s, result in zip(chunk, job.results(checkpoint, rounds), strict=True):
+        for s, result in zip(chunk, job.results(checkpoint, rounds, posteriors), strict=True):
             results[s] = result
     return results  # type: ignore[return-value]
 
@@ -559,7 +563,7 @@ class _Chunk:
         else:
             self.kept = self.stack
 
-    def results(self, checkpoint: str, rounds: int) -> list[Fitted]:
+    def results(self, checkpoint: str, rounds: int, posteriors: bool) -> list[Fitted]:
         """Predict all nodes with the kept parameters."""
         if not torch.isfinite(self.kept.values).all():
             raise GraphDPError("parameters became infinite: scale the features or lower the rate")
@@ -569,13 +573,17 @@ class _Chunk:
         embedding = None
         if isinstance(network, Encoder | StageClassifier):
             embedding = np.empty((count, size, network.hidden), np.float32)
+        shares = np.empty((count, size, network.classes), np.float32) if posteriors else None
         twins = self.source.twins(np.arange(size))
         distinct = np.unique(twins)
         for start in range(0, distinct.size, PREDICTION_ROWS):
             rows = distinct[start : start + PREDICTION_ROWS]
             for s in range(count):
-                classes, embedded = self._predict(self.kept, s, self._member_block(s, rows))
-                predictions[s, rows] = classes.cpu().numpy()
+                block = self._member_block(s, rows)
+                logits, embedded = forward(self.kept.members[s], block, self.scratch)
+                predictions[s, rows] = logits[0].max(0).indices.cpu().numpy()
+                if shares is not None:
+                    shares[s, rows] = torch.softmax(logits[0], 0).T.cpu().numpy()
                 if embedding is not None:
                     embedding[s, rows] = embedded[0].T.cpu().numpy()
         history = torch.stack(self.history, 1).cpu().numpy()
@@ -584,12 +592,14 @@ class _Chunk:
             train_history = torch.stack(self.train_history, 1).cpu().numpy()
         predictions = predictions[:, twins]
         embedding = None if embedding is None else embedding[:, twins]
-        return [
+        shares = [None] * count if shares is None else shares[:, twins]
+        results = [
             self._result(
                 s, predictions[s], embedding, history[s], train_history[s], checkpoint, rounds
             )
             for s in range(count)
         ]
+        return [replace(one, posteriors=own) for one, own in zip(results, shares, strict=True)]
 
     def _result(
         self, s, predictions, embedding, correct, train_correct, checkpoint, rounds

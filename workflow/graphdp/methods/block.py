@@ -17,6 +17,7 @@ class Block:
     """A block of seeds of one cell (dataset, method, level, ε) with what its models share.
 
     `calibrations` are the entries of the cell's calibration file (empty where a stage needs none).
+    `posteriors`: whether its models keep every node's class probabilities.
     """
 
     graph: Graph
@@ -31,6 +32,7 @@ class Block:
     device: str = "cpu"
     memory_mb: int = 3000
     calibrations: list[dict[str, Any]] = field(default_factory=list)
+    posteriors: bool = False
 
     @classmethod
     def of_job(cls, snakemake: Any) -> "Block":

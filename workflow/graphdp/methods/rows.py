@@ -35,16 +35,7 @@ def write_rows(
     commit = job.git_commit()
     rows = []
     for seed, setting, model in models:
-        entry = cells.lookup(
-            block.calibrations,
-            method.plan_settings(block.level, setting),
-            block.split(seed).train.size,
-        )
-        if isinstance(model.rounds, dict):
-            for phase in {*model.rounds, *cells.private_phases(entry)}:
-                cells.check_rounds(entry, phase, model.rounds.get(phase, 0))
-        else:
-            cells.check_rounds(entry, "classifier", model.rounds)
+        entry = accounted(block, method, seed, setting, model)
         rows.append(
             {
                 "study": study,
@@ -78,3 +69,20 @@ def write_rows(
             )
     with io.atomic_path(path) as temporary:
         pd.DataFrame(rows).to_csv(temporary, index=False)
+
+
+def accounted(
+    block: Block, method: ModuleType, seed: int, setting: dict[str, Any], model: Any
+) -> dict[str, Any]:
+    """The calibration of a fitted model, whose Poisson rounds are those that its plan accounts.
+
+    Raises `GraphDPError` if they are not.
+    """
+    settings = method.plan_settings(block.level, setting)
+    entry = cells.lookup(block.calibrations, settings, block.split(seed).train.size)
+    if isinstance(model.rounds, dict):
+        for phase in {*model.rounds, *cells.private_phases(entry)}:
+            cells.check_rounds(entry, phase, model.rounds.get(phase, 0))
+    else:
+        cells.check_rounds(entry, "classifier", model.rounds)
+    return entry

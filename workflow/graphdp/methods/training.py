@@ -70,6 +70,7 @@ def train_runs(
             memory_mb=block.memory_mb,
             label=purpose,
             train_history=train_history,
+            posteriors=block.posteriors,
         )
         for index, model in zip(indices, fitted, strict=True):
             models[index] = model
