@@ -47,6 +47,7 @@ include: "rules/common.smk"
 include: "rules/data.smk"
 include: "rules/privacy.smk"
 include: "rules/train.smk"
+include: "rules/attack.smk"
 include: "rules/paper.smk"
 include: "rules/audit.smk"
 
@@ -56,6 +57,7 @@ rule all:
     input:
         report_file(),
         rows_file(),
+        attack_rows(),
         table_files(),
         figure_files(),
 

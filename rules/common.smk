@@ -40,8 +40,13 @@ GRID = Grid(
 )
 
 
-FINISHED = Path(f"results/{STUDY.study}/fits").glob("**/*-*.csv")
-BLOCKS = GRID.blocks(path.stem for path in FINISHED)
+def finished_blocks(folder):
+    files = Path(f"results/{STUDY.study}/{folder}").glob("**/*-*.csv")
+    return GRID.blocks(path.stem for path in files)
+
+
+BLOCKS = finished_blocks("fits")
+ATTACK_BLOCKS = finished_blocks("attacks")
 
 
 def cell_path(wildcards):
@@ -59,6 +64,17 @@ def script_code(script, stage=""):
         return code.digest(f"workflow/scripts/{script}.py", *entries)
 
     return of_job
+
+
+def method_code(script):
+    """A parameter: as `script_code`, with the whole of the job's method."""
+    return lambda wildcards: code.digest(
+        f"workflow/scripts/{script}.py", f"graphdp.methods.{wildcards.method}"
+    )
+
+
+def nodes_per_class(wildcards):
+    return STUDY.attacks[wildcards.experiment].nodes_per_class
 
 
 # Inputs of the training rules.
@@ -110,10 +126,21 @@ def fit_inputs(wildcards):
 
 
 RESULTS = f"results/{STUDY.study}"
+ATTACK_TABLES = ("table3",)
 
 
 def rows_file():
     return f"{RESULTS}/rows.csv"
+
+
+def attack_rows():
+    """The rows of all attacks, if the study has any."""
+    return [f"{RESULTS}/attacks.csv"] if STUDY.attacks else []
+
+
+def table_rows(wildcards):
+    """What a table is made from: attacks have rows of their own."""
+    return attack_rows() if wildcards.table in ATTACK_TABLES else rows_file()
 
 
 def report_file():
@@ -141,6 +168,14 @@ def fit_files(wildcards):
         f"{RESULTS}/fits/{cell.path}/{block}.csv"
         for cell in GRID.cells
         for block in BLOCKS
+    ]
+
+
+def attack_row_files(wildcards):
+    return [
+        f"{RESULTS}/attacks/rows/{cell.path}/{block}.csv"
+        for cell in GRID.attacked
+        for block in ATTACK_BLOCKS
     ]
 
 

@@ -37,6 +37,7 @@ rule context:
         published=f"config/published/{STUDY.paper}.csv" if STUDY.paper else None,
         orderings="config/published/orderings.csv" if STUDY.paper else None,
         experiments=GRID.experiments(),
+        attacks=GRID.attacks(),
         methods=list(methods.METHODS),
         code=script_code("context"),
     script:
@@ -45,7 +46,7 @@ rule context:
 
 rule table:
     input:
-        rows="results/{study}/rows.csv",
+        rows=table_rows,
         context="results/{study}/context.json",
         published=published_files,
     output:

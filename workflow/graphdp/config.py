@@ -128,6 +128,30 @@ def _grid_entry(value: Any) -> BaseModel:
 GridEntry = Annotated[Any, BeforeValidator(_grid_entry)]
 
 
+class Attack(_Strict):
+    """One attack of a study: whom it attacks. See `graphdp.attacks`."""
+
+    nodes_per_class: Annotated[int, Field(ge=1)] = Field(
+        1000, description="nodes per class for each of the target and the shadow model"
+    )
+    entries: Annotated[list[GridEntry], Field(min_length=1)] = Field(
+        description="the attacked models; as in an experiment, but each with a single setting"
+    )
+
+    @field_validator("entries", mode="after")
+    @classmethod
+    def _single_settings(cls, entries: list) -> list:
+        seen = set()
+        for entry in entries:
+            if (entry.method, entry.level) in seen:
+                raise ValueError(f"{entry.method} at level {entry.level} stands twice; keep one")
+            seen.add((entry.method, entry.level))
+            for name in methods.load(entry.method).LEVELS[entry.level].model_fields:
+                if len(getattr(entry, name)) > 1:
+                    raise ValueError(f"{name} has several values; an attack takes one")
+        return entries
+
+
 class Study(_Strict):
     """One study: what is trained on which data, and what is drawn from it."""
 
@@ -172,7 +196,10 @@ class Study(_Strict):
         {}, description="dataset -> hyperparameter -> value, for entries that do not set it"
     )
     experiments: dict[Name, list[GridEntry]] = Field(
-        description="name -> grids; what an earlier experiment trains is not trained again"
+        {}, description="name -> grids; what an earlier experiment trains is not trained again"
+    )
+    attacks: dict[Literal["nmi"], Attack] = Field(
+        {}, description="nmi: node membership inference, see below"
     )
     tables: list[Name] = Field(["statistics", "accuracy"], description="tables to make")
     figures: list[Name] = Field(["figure6"], description="figures to make")
@@ -192,13 +219,6 @@ class Study(_Strict):
 
     @field_validator("experiments", mode="after")
     @classmethod
-    def _has_entries(cls, value: dict) -> dict:
-        if not value or not all(value.values()):
-            raise ValueError("every study needs an experiment and every experiment an entry")
-        return value
-
-    @field_validator("experiments", mode="after")
-    @classmethod
     def _has_one_degree_bound(cls, value: dict) -> dict:
         """A cell's models are selected among those of one ε; another bound is another analysis."""
         for name, entries in value.items():
@@ -213,6 +233,14 @@ class Study(_Strict):
                     "give each an experiment of its own"
                 )
         return value
+
+    @model_validator(mode="after")
+    def _has_entries(self) -> "Study":
+        if not (self.experiments or self.attacks) or not all(self.experiments.values()):
+            raise ValueError(
+                "every study needs an experiment or an attack, and every experiment an entry"
+            )
+        return self
 
     @model_validator(mode="after")
     def _per_dataset_is_known(self) -> "Study":
@@ -268,6 +296,8 @@ def _explain(error: dict[str, Any]) -> str:
         known = [*Study.model_fields]
         if len(error["loc"]) > 1:
             known = sorted({n for grid in GRIDS.values() for n in grid.model_fields})
+            if error["loc"][0] == "attacks" and "entries" not in error["loc"]:
+                known = [*Attack.model_fields]
         return _unknown("key", name, known)
     if error["type"] == "missing":
         return f"the key {error['loc'][-1]!r} is missing; add e.g. `{error['loc'][-1]}: ...`"
@@ -284,6 +314,7 @@ def schema() -> dict[str, Any]:
     entry = {"anyOf": [{"$ref": f"#/$defs/{m}_{lv}"} for m, lv in GRIDS]}
     (entries,) = result["properties"]["experiments"]["patternProperties"].values()
     entries["items"] = entry
+    result["$defs"]["Attack"]["properties"]["entries"]["items"] = entry
     return result
 
 
@@ -310,6 +341,10 @@ def reference() -> str:
         "## A study",
         "",
         *rows(Study),
+        "",
+        "## An attack",
+        "",
+        *rows(Attack),
         "",
         "## Entries of an experiment",
         "",

@@ -32,7 +32,7 @@ class Cell:
 
 
 class Grid:
-    """The cells of a study, by name."""
+    """The cells of a study, by name: what its experiments train, and what its attacks attack."""
 
     def __init__(self, study: Study, datasets: list[str] | None = None):
         """`datasets`: the ones to train on, if not all that the study names."""
@@ -40,7 +40,16 @@ class Grid:
         self.cells: list[Cell] = []
         for dataset in study.datasets if datasets is None else datasets:
             self._add_dataset(dataset)
+        self.attacked = [
+            Cell(dataset, entry.method, entry.level, epsilon, attack, (setting,))
+            for dataset in (study.datasets if datasets is None else datasets)
+            for attack, spec in study.attacks.items()
+            for entry in spec.entries
+            for epsilon in epsilons(study, entry)
+            for setting in study.settings(dataset, entry)
+        ]
         self._by_path = {cell.path: cell for cell in self.cells}
+        self._attacked_by_path = {cell.path: cell for cell in self.attacked}
 
     def _add_dataset(self, dataset: str) -> None:
         seen: dict[tuple[str, str, str], set[str]] = {}
@@ -62,6 +71,10 @@ class Grid:
     def cell(self, path: str) -> Cell:
         """The cell with that `Cell.path`."""
         return self._by_path[path]
+
+    def attacked_cell(self, path: str) -> Cell:
+        """The attacked cell with that `Cell.path`, whose experiment is the attack's name."""
+        return self._attacked_by_path[path]
 
     def released(self) -> list[str]:
         """Every "dataset/method/level/ε": one model of each is selected, over all experiments."""
@@ -132,6 +145,13 @@ class Grid:
         return {
             name: [self._spec(entry) for entry in entries]
             for name, entries in self.study.experiments.items()
+        }
+
+    def attacks(self) -> dict[str, list[dict[str, Any]]]:
+        """What each attack asks for, in the form of `experiments`."""
+        return {
+            name: [self._spec(entry) for entry in attack.entries]
+            for name, attack in self.study.attacks.items()
         }
 
     def _spec(self, entry: Any) -> dict[str, Any]:
