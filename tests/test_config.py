@@ -24,10 +24,18 @@ def entry(**changes):
     return {"a": [{k: v for k, v in (base | changes).items() if v is not None}]}
 
 
+MLP = {"method": "mlp", "level": "none"}
+
+
+def attack(entries=(MLP,), **changes):
+    return {"nmi": {"entries": list(entries)} | changes}
+
+
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
 def test_shipped_studies_are_valid(path):
     study = config.validate(yaml.safe_load(path.read_text()))
-    assert Grid(study).cells
+    grid = Grid(study)
+    assert grid.cells or grid.attacked
 
 
 @pytest.mark.parametrize(
@@ -41,7 +49,16 @@ def test_shipped_studies_are_valid(path):
         ({"epsilons": ["x"]}, ["epsilons", "'x'"]),
         ({"epsilons": [-1]}, ["epsilons", "-1"]),
         ({"epsilons": [1, "1.0"]}, ["epsilons", "repeated"]),
-        ({"experiments": {}}, ["experiments", "entry"]),
+        ({"experiments": {}}, ["experiment", "attack"]),
+        ({"experiments": {"a": []}}, ["experiment", "entry"]),
+        ({"attacks": {"nmy": {}}}, ["attacks", "'nmi'", "'nmy'"]),
+        ({"attacks": attack(nodes=3)}, ["'nodes'", "'nodes_per_class'"]),
+        ({"attacks": attack(nodes_per_class=0)}, ["nodes_per_class", "0"]),
+        ({"attacks": {"nmi": {}}}, ["attacks.nmi", "'entries'", "missing"]),
+        ({"attacks": attack([{"method": "mlp", "level": "nod"}])}, ["'nod'", "'node'"]),
+        ({"attacks": attack([MLP | {"layer": 1}])}, ["'layer'", "'layers'"]),
+        ({"attacks": attack([MLP | {"layers": [1, 2]}])}, ["layers", "takes one"]),
+        ({"attacks": attack([MLP, MLP | {"layers": 2}])}, ["mlp", "none", "twice"]),
         ({"experiments": entry(method="gpa")}, ["'gpa'", "'gap'"]),
         ({"experiments": entry(level="egde")}, ["'egde'", "'edge'"]),
         ({"experiments": entry(epsilon=None)}, ["experiments.a.0", "'epsilon'", "missing"]),
@@ -64,6 +81,18 @@ def test_bad_input_is_one_line_that_names_key_and_fix(changes, parts):
 def test_missing_required_key_is_named():
     with pytest.raises(GraphDPError, match="'datasets' is missing"):
         config.validate({k: v for k, v in minimal().items() if k != "datasets"})
+
+
+def test_attacked_cells_are_those_of_the_entries_and_not_of_the_experiments():
+    entries = [MLP, {"method": "mlp", "level": "node", "epsilon": [1, 4], "batch_size": 9}]
+    study = config.validate(minimal(attacks=attack(entries), epsilons=[3]))
+    grid = Grid(study)
+    assert [cell.path for cell in grid.attacked] == ["csbm/mlp/none/inf/nmi", "csbm/mlp/node/3/nmi"]
+    assert all(len(cell.settings) == 1 for cell in grid.attacked)
+    assert grid.attacked_cell("csbm/mlp/node/3/nmi").settings[0]["batch_size"] == 9
+    assert [cell.method for cell in grid.cells] == ["gap"]
+    alone = config.validate(minimal(experiments={}, attacks=attack(entries)))
+    assert not Grid(alone).cells and len(Grid(alone).attacked) == 3
 
 
 def test_equal_epsilons_have_equal_tokens():

@@ -299,6 +299,31 @@ def test_progap_releases_in_its_own_training_jobs(tmp_path):
 
 
 @pytest.mark.slow
+def test_attacks_train_their_own_models_and_end_in_table_3(tmp_path):
+    project = Project(tmp_path)
+    quick = {"epochs": 2, "batch_size": 64, "max_degree": 4, "hops": 1}
+    entries = [
+        {"method": "gap", "level": "node", "epsilon": [2, 4]} | quick,
+        {"method": "mlp", "level": "none", "epochs": 5},
+    ]
+    attacks = {"nmi": {"nodes_per_class": 100, "entries": entries}}
+    project.configure(experiments={}, attacks=attacks, tables=["table3"], figures=[])
+    planned = project.planned()
+    assert planned["attack"] == planned["calibrate_attack"] == 3 and "fit" not in planned
+    project.snakemake()
+    table = pd.read_csv(tmp_path / "results/tiny/tables/table3.csv")
+    assert table["n"].tolist() == [2, 2, 2] and table["members"].tolist() == [80, 80, 80]
+    assert table["mean"].between(0, 100).all()
+    assert "Node membership inference" in (tmp_path / "results/tiny/report.html").read_text()
+    assert project.planned() == {}
+    project.configure(experiments={}, attacks=attacks, tables=["table3"], figures=[], seeds=3)
+    assert project.planned("tables")["attack"] == 3, "the finished repeats stay"
+    entries[1]["layers"] = 2
+    project.configure(experiments={}, attacks=attacks, tables=["table3"], figures=[])
+    assert project.planned("tables")["attack"] == 1
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", ["workflow", "job"])
 def test_a_killed_run_resumes(tmp_path, victim):
     """`kill -9` in mid-run: the next run finishes and no half-written file is left in its way."""

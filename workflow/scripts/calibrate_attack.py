@@ -1,7 +1,7 @@
 """The noise of the models that an attack trains, which have training nodes of their own number."""
 
 from graphdp import io, job, methods
-from graphdp.attacks.membership import members_per_class
+from graphdp.attacks.nodes import members_per_class
 from graphdp.data.graph import Graph
 from graphdp.privacy.cells import calibrate_cell
 

@@ -1,11 +1,11 @@
 """Every attacked model of the study, one row each."""
 
 from graphdp import job
-from graphdp.attacks.rows import collect_rows
+from graphdp.paper.attack import collect_attacks
 
 
 def main(snakemake):
-    collect_rows(list(snakemake.input), snakemake.output[0])
+    collect_attacks(list(snakemake.input), snakemake.output[0])
 
 
 job.run(snakemake, main)

@@ -1,0 +1,121 @@
+"""Table 3: its numbers from rows, the paper's beside them, and what its words claim."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from graphdp.errors import GraphDPError
+from graphdp.paper import printing
+from graphdp.paper.attack import read_attacks, show_table3, table3
+from graphdp.paper.cells import read_published
+from graphdp.paper.select import bootstrap_ci
+
+PUBLISHED = Path(__file__).parent.parent / "config" / "published" / "gap.csv"
+CLAIMS = {
+    "gap": ("as_published", "node_add_remove", "refuted"),
+    "mlp": ("as_published", "node_add_remove", "conditional"),
+}
+
+
+def context(*datasets):
+    node = {"level": "node", "epsilon": ["1", "8"]}
+    none = {"level": "none", "epsilon": ["inf"]}
+    entries = [{"method": m} | own for m in ("gap", "mlp") for own in (none, node)]
+    return {
+        "datasets": list(datasets),
+        "published": str(PUBLISHED),
+        "methods": ["gap", "mlp"],
+        "experiments": {},
+        "attacks": {"nmi": entries},
+    }
+
+
+def attacks(path, datasets, skip=()):
+    """attacks.csv of three repeats per cell: AUC 0.5 + 0.01 · (repeat + 1)."""
+    lines = []
+    for dataset in datasets:
+        for entry in context()["attacks"]["nmi"]:
+            for epsilon in entry["epsilon"]:
+                method, level = entry["method"], entry["level"]
+                if (dataset, method, epsilon) in skip:
+                    continue
+                basis, adjacency, status = CLAIMS[method] if level == "node" else ("", "", "")
+                for seed in range(3):
+                    lines.append(
+                        {
+                            "study": "s", "attack": "nmi", "dataset": dataset, "method": method,
+                            "level": level, "epsilon": epsilon, "seed": seed,
+                            "hyperparameters": "{}", "members": 2400,
+                            "delta": 1e-4 if level == "node" else "",
+                            "auc": 0.51 + 0.01 * seed, "auc_same_model": 0.6,
+                            "train_accuracy": 0.9, "test_accuracy": 0.5,
+                            "membership_epsilon": 0.75 if level == "node" else "inf",
+                            "auc_bound": 0.93 if level == "node" else 1.0,
+                            "noise_multiplier": 2.0 if level == "node" else "",
+                            "epsilon_basis": basis, "adjacency": adjacency,
+                            "epsilon_status": status,
+                            "cpu_seconds": 1, "wall_seconds": 1, "peak_rss_mb": 1,
+                        }
+                    )  # fmt: skip
+    pd.DataFrame(lines).to_csv(path, index=False)
+    return read_attacks(path)
+
+
+def test_table_3_stands_beside_the_papers_numbers_on_its_datasets_only(tmp_path):
+    rows = attacks(tmp_path / "a.csv", ["facebook", "berkeley13"], {("facebook", "mlp", "8")})
+    table = table3(rows, context("facebook", "berkeley13")).set_index(
+        ["dataset", "method", "epsilon"]
+    )
+    line = table.loc["facebook", "gap", "inf"]
+    assert line["published_mean"] == 81.67 and line["n"] == 3
+    expected = bootstrap_ci([51.0, 52.0, 53.0])
+    assert (line["mean"], line["ci_low"], line["ci_high"]) == pytest.approx(expected)
+    assert line["same_model_mean"] == pytest.approx(60)
+    assert table.loc["berkeley13"]["published_mean"].isna().all()
+    assert len(table.loc["berkeley13"]) == 6
+    # 5 ε and ∞ for each of three methods are printed; what was not run says why.
+    facebook = table.loc["facebook"]
+    assert len(facebook) == 18
+    assert facebook.loc["mlp", "8"]["missing_reason"] == "no result in rows.csv"
+    assert facebook.loc["mlp", "16"]["missing_reason"] == "not requested in this run"
+    assert facebook.loc["sage", "4"]["missing_reason"] == "method not yet part of the pipeline"
+    assert (facebook["published_mean"].notna()).all()
+
+
+def test_the_printed_table_labels_every_epsilon(tmp_path):
+    rows = attacks(tmp_path / "a.csv", ["berkeley13"])
+    printed = show_table3(table3(rows, context("berkeley13")))
+    assert "paper, %" not in printed.cells
+    by_privacy = dict(zip(printed.cells["privacy"], printed.cells.to_dict("records"), strict=False))
+    assert "ε = ∞ (no privacy)" in by_privacy
+    claimed = [label for label in by_privacy if label.startswith("claimed ε = 8 (node level")]
+    assert len(claimed) == 1 and "δ = 1e-4" in claimed[0] and "refuted" in claimed[0]
+    covered = printed.cells["ε corrected, training membership"]
+    assert set(covered) == {"none", "0.75, conditional"}
+    assert any("GAP-NDP: ε at node level" in note for note in printed.notes)
+    for text in (printing.to_markdown(printed), printing.to_latex(printed, "table3")):
+        assert "52.0 [51.0, 53.0]" in text
+
+
+def test_the_papers_table_3_orders_as_its_text_says():
+    """Section 7.4.2: the attack works without privacy, least on SAGE, and little at any ε."""
+    printed = read_published(PUBLISHED)
+    auc = (
+        printed[printed["artefact"] == "Table 3"]
+        .set_index(["dataset", "method", "epsilon"])
+        .sort_index()
+    )
+    assert len(auc) == 3 * 3 * 6 and set(auc["metric"]) == {"auc"}
+    for dataset in ("facebook", "reddit", "amazon"):
+        without = auc.loc[dataset].xs("inf", level="epsilon")["mean"]
+        assert without.idxmin() == "sage"
+        for method in ("gap", "sage", "mlp"):
+            private = auc.loc[dataset].loc[method].drop("inf")["mean"]
+            assert private.max() < without[method] and private.between(49.9, 58.4).all()
+
+
+def test_a_file_of_something_else_is_refused(tmp_path):
+    (tmp_path / "x.csv").write_text("study,dataset\ns,d\n")
+    with pytest.raises(GraphDPError, match=r"attacks\.csv"):
+        read_attacks(tmp_path / "x.csv")
