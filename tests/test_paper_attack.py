@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from graphdp.errors import GraphDPError
@@ -10,60 +9,27 @@ from graphdp.paper import printing
 from graphdp.paper.attack import read_attacks, show_table3, table3
 from graphdp.paper.cells import read_published
 from graphdp.paper.select import bootstrap_ci
+from paper_fixture import attacks, synthetic_attacks
 
 PUBLISHED = Path(__file__).parent.parent / "config" / "published" / "gap.csv"
-CLAIMS = {
-    "gap": ("as_published", "node_add_remove", "refuted"),
-    "mlp": ("as_published", "node_add_remove", "conditional"),
-}
 
 
 def context(*datasets):
-    node = {"level": "node", "epsilon": ["1", "8"]}
-    none = {"level": "none", "epsilon": ["inf"]}
-    entries = [{"method": m} | own for m in ("gap", "mlp") for own in (none, node)]
     return {
         "datasets": list(datasets),
         "published": str(PUBLISHED),
         "methods": ["gap", "mlp"],
         "experiments": {},
-        "attacks": {"nmi": entries},
+        "attacks": attacks(),
     }
 
 
-def attacks(path, datasets, skip=()):
-    """attacks.csv of three repeats per cell: AUC 0.5 + 0.01 · (repeat + 1)."""
-    lines = []
-    for dataset in datasets:
-        for entry in context()["attacks"]["nmi"]:
-            for epsilon in entry["epsilon"]:
-                method, level = entry["method"], entry["level"]
-                if (dataset, method, epsilon) in skip:
-                    continue
-                basis, adjacency, status = CLAIMS[method] if level == "node" else ("", "", "")
-                for seed in range(3):
-                    lines.append(
-                        {
-                            "study": "s", "attack": "nmi", "dataset": dataset, "method": method,
-                            "level": level, "epsilon": epsilon, "seed": seed,
-                            "hyperparameters": "{}", "members": 2400,
-                            "delta": 1e-4 if level == "node" else "",
-                            "auc": 0.51 + 0.01 * seed, "auc_same_model": 0.6,
-                            "train_accuracy": 0.9, "test_accuracy": 0.5,
-                            "membership_epsilon": 0.75 if level == "node" else "inf",
-                            "auc_bound": 0.93 if level == "node" else 1.0,
-                            "noise_multiplier": 2.0 if level == "node" else "",
-                            "epsilon_basis": basis, "adjacency": adjacency,
-                            "epsilon_status": status,
-                            "cpu_seconds": 1, "wall_seconds": 1, "peak_rss_mb": 1,
-                        }
-                    )  # fmt: skip
-    pd.DataFrame(lines).to_csv(path, index=False)
-    return read_attacks(path)
-
-
 def test_table_3_stands_beside_the_papers_numbers_on_its_datasets_only(tmp_path):
-    rows = attacks(tmp_path / "a.csv", ["facebook", "berkeley13"], {("facebook", "mlp", "8")})
+    rows = read_attacks(
+        synthetic_attacks(
+            tmp_path / "a.csv", ["facebook", "berkeley13"], {("facebook", "mlp", "8")}
+        )
+    )
     table = table3(rows, context("facebook", "berkeley13")).set_index(
         ["dataset", "method", "epsilon"]
     )
@@ -84,7 +50,7 @@ def test_table_3_stands_beside_the_papers_numbers_on_its_datasets_only(tmp_path)
 
 
 def test_the_printed_table_labels_every_epsilon(tmp_path):
-    rows = attacks(tmp_path / "a.csv", ["berkeley13"])
+    rows = read_attacks(synthetic_attacks(tmp_path / "a.csv", ["berkeley13"]))
     printed = show_table3(table3(rows, context("berkeley13")))
     assert "paper, %" not in printed.cells
     by_privacy = dict(zip(printed.cells["privacy"], printed.cells.to_dict("records"), strict=False))
