@@ -57,7 +57,7 @@ rule all:
     input:
         report_file(),
         rows_file(),
-        attack_rows(),
+        [attack_rows_file()] if STUDY.attacks else [],
         table_files(),
         figure_files(),
 

@@ -133,14 +133,13 @@ def rows_file():
     return f"{RESULTS}/rows.csv"
 
 
-def attack_rows():
-    """The rows of all attacks, if the study has any."""
-    return [f"{RESULTS}/attacks.csv"] if STUDY.attacks else []
+def attack_rows_file():
+    return f"{RESULTS}/attacks.csv"
 
 
 def table_rows(wildcards):
     """What a table is made from: attacks have rows of their own."""
-    return attack_rows() if wildcards.table in ATTACK_TABLES else rows_file()
+    return attack_rows_file() if wildcards.table in ATTACK_TABLES else rows_file()
 
 
 def report_file():
