@@ -25,8 +25,9 @@ def test_auc_is_the_share_of_pairs_in_the_right_order(members, others):
 
 def test_judging_the_same_balanced_nodes_falls_below_one_half():
     """Six classes of 800 nodes, half of them members, and an attack that knows the class alone: it
-    learns which classes have more members in 6/10 of the nodes, and so fewer in the rest. On other
-    nodes it guesses. The means of 100 draws are 5 standard errors from one half, or within them."""
+    learns which classes have more members in 6/10 of the nodes, and so fewer in the rest: the mean
+    of 100 draws is more than 5 standard errors below one half. Where all classes are balanced, as
+    among a target model's nodes, it guesses: exactly one half."""
     random = generator("same model")
     member = np.tile([True, False], 2400)
     label = np.repeat(np.arange(6), 800)

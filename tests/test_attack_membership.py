@@ -210,6 +210,13 @@ def test_queries_release_nothing_beyond_the_plan(graph, method, tmp_path):
     assert outcome.repeat == 3
 
 
+def test_a_method_with_other_stages_is_refused(graph, monkeypatch, tmp_path):
+    block, module, setting = attacked(graph, "mlp", "none")
+    monkeypatch.setattr(module, "STAGES", ("perturb",))
+    with pytest.raises(GraphDPError, match="perturb of mlp"):
+        membership.membership_inference(block, module, setting, AggregateCache(tmp_path))
+
+
 def test_a_repeat_does_not_depend_on_its_block(graph, tmp_path):
     alone, module, setting = attacked(graph, "gap", "node", "4", repeats=(1,))
     both, _, _ = attacked(graph, "gap", "node", "4")

@@ -9,13 +9,16 @@ look:
             one for the shadow model; of each, 2/5 are trained on (members), 2/5 are not
             (non-members), and 1/5 is left out (the authors' validation nodes, which choose nothing)
 2. train    both models, with the method's own code: graph, features and degree bound are those of
-            all nodes, and only members' labels enter a loss. The last epoch is kept
+            all nodes, and only members' labels enter a loss. The last epoch is kept. (Olatunji et
+            al. also hide the other nodes' edges in training; the authors of GAP do not)
 3. query    each model's class probabilities of its members and non-members
 4. attack   an MLP (3 layers, 64 units) on (probabilities, one-hot class) -> member or not, trained
             on 6/10 of the shadow model's nodes, at its best epoch on 1/10 of them
 5. judge    AUC on the target model's nodes, which the attack model knows nothing of (the attack as
             the paper describes it), and on the 3/10 of the shadow model's nodes that are left (what
-            the authors' code computes: by default it trains no target model)
+            the authors' code computes: by default it trains no target model). The latter is below
+            1/2 where nothing leaks: classes have as many members as others, so what the 6/10 have
+            too many of, the rest lacks
 
 What the paper leaves open is as in the authors' code (sisaman/GAP, core/attacks, experiments.py):
 the shares 2/5, 1/5, 2/5 and 6/10, 1/10, 3/10, the class among the inputs, the attack model's
@@ -42,6 +45,7 @@ from graphdp import degree
 from graphdp.attacks.auc import auc
 from graphdp.attacks.nodes import ATTACK, ROLES, sample_nodes
 from graphdp.data.split import Split
+from graphdp.errors import GraphDPError
 from graphdp.methods.block import Block
 from graphdp.privacy import accounting
 from graphdp.privacy.plan import GaussianReleases, Plan, PoissonDPSGD
@@ -155,8 +159,14 @@ def fit_models(
 ) -> list[tuple[int, dict[str, Any], Any]]:
     """The method's stages one after the other, for every model of the block.
 
-    Returns (seed, setting, fitted model) triples.
+    Returns (seed, setting, fitted model) triples. Raises `GraphDPError` for a method with a stage
+    that is not run here.
     """
+    if unknown := {*method.STAGES} - {"encode", "aggregate", "bound_degree"}:
+        raise GraphDPError(
+            f"attack {ATTACK} cannot run the stage {', '.join(sorted(unknown))} of {block.method}; "
+            "leave that method out of the attack"
+        )
     masks: dict[str, dict[int, np.ndarray]] = {}
     if "max_degree" in setting:
         name = degree.bound_name(setting)
