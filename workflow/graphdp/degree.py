@@ -210,8 +210,8 @@ def parse_bound(name: str) -> tuple[int, str]:
 def keep_edges(graph: Graph, name: str, stream: Sequence[Any], public: Sequence[Any]) -> np.ndarray:
     """The edges that the degree bound of a `bound_name` leaves of a graph, bool (m,).
 
-    stream: names the random stream of "sampling" and "both". public: names that of "public_candidates", and
-    must not hold the study seed, which the noise depends on.
+    stream: names the random stream of "sampling" and "both". public: names that of
+    "public_candidates", and must not hold the study seed, which the noise depends on.
     """
     max_degree, how = parse_bound(name)
     edges = graph.indptr, graph.indices, max_degree
