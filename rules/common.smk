@@ -8,7 +8,7 @@ wildcard_constraints:
     level=r"none|edge|node",
     epsilon=r"inf|[0-9.]+(e[+-]?[0-9]+)?",
     experiment=r"[A-Za-z0-9][A-Za-z0-9._-]*",
-    bound=r"[0-9]+(-public_candidates|-both)?",
+    bound=r"[0-9]+(-public_candidates|-both_degrees)?",
     block=r"[0-9]+-[0-9]+",
 
 

@@ -1,16 +1,27 @@
 """GraphSAGE baselines: the network against PyG, per-sample gradients against autograd, training."""
 
+import dataclasses
+import itertools
+import json
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 import torch.nn.functional as F
 from scipy import sparse, stats
 
-from graphdp import aggregation
+from graphdp import aggregation, degree, methods
+from graphdp.data.csbm import csbm
 from graphdp.data.graph import csr_from_edges
 from graphdp.ensemble import FullBatch, Member
 from graphdp.ensemble import sage as model
 from graphdp.errors import GraphDPError
+from graphdp.methods import rows, sage
+from graphdp.methods.block import Block
+from graphdp.methods.settings import distinct
+from graphdp.privacy.cells import calibrate_cell
+from graphdp.privacy.plans import sage_plan
 
 NODES, FEATURES, CLASSES = 40, 9, 3
 
@@ -286,3 +297,153 @@ def test_what_private_training_refuses():
         train_private(0.0)
     with pytest.raises(GraphDPError, match="one message-passing layer"):
         train_private(network=model.Sage(FEATURES, 16, 2, CLASSES, batch_norm=False))
+
+
+# --- the method: releases, rows ---
+
+
+@pytest.fixture(scope="module")
+def small():
+    return csbm(400, 12, 8.0, 3.25, 0.5, 1)
+
+
+def make_block(graph, level, settings, seeds=(0, 1), **changes):
+    epsilon = {"none": "inf", "edge": "4", "node": "8"}[level]
+    block = Block(
+        graph=graph, dataset="small", method="sage", level=level, epsilon=epsilon,
+        seeds=list(seeds), study_seed=7, split_rule="shared", **changes,
+    )  # fmt: skip
+    entries = calibrate_cell(
+        "small", "sage", level, epsilon,
+        distinct([sage.plan_settings(level, setting) for setting in settings]),
+        [block.split(0).train.size], graph.num_edges, "auto", num_nodes=graph.num_nodes,
+    )  # fmt: skip
+    return dataclasses.replace(block, calibrations=json.loads(json.dumps(entries)))
+
+
+def edge_settings(**lists):
+    return [
+        sage.Edge(epochs=3, **dict(zip(lists, values, strict=True))).model_dump()
+        for values in itertools.product(*lists.values())
+    ]
+
+
+def test_the_perturbed_graph_is_drawn_once_for_all_depths(small, monkeypatch):
+    settings = edge_settings(mp_layers=[1, 2, 3])
+    block = make_block(small, "edge", settings)
+    releases = distinct([sage.release_settings("edge", setting) for setting in settings])
+    assert releases == [{"perturbation": "asymmetric"}]
+    perturbed = sage.perturb(block, releases)
+    assert set(perturbed) == {(0, "asymmetric"), (1, "asymmetric")}
+    # The same artefact again, from the names of its streams.
+    again = sage.perturb(block, releases)
+    for name, graph in perturbed.items():
+        np.testing.assert_array_equal(graph[1], again[name][1])
+    assert len(perturbed[0, "asymmetric"][1]) != len(perturbed[1, "asymmetric"][1])
+
+    # Training and prediction see the perturbed graphs and no true edge.
+    edgeless = dataclasses.replace(
+        small, indptr=np.zeros_like(small.indptr), indices=small.indices[:0]
+    )
+    blind = dataclasses.replace(block, graph=edgeless)
+    monkeypatch.setattr(sage.perturbation, "perturb", None)
+    seen = sage.fit(block, settings, {}, None, perturbed)
+    blindly = sage.fit(blind, settings, {}, None, perturbed)
+    assert len(seen) == 6
+    for (seed, setting, one), (same_seed, same_setting, other) in zip(seen, blindly, strict=True):
+        assert (seed, setting) == (same_seed, same_setting)
+        np.testing.assert_array_equal(one.predictions, other.predictions)
+
+
+def test_the_shares_of_epsilon_reach_the_perturbation(small, monkeypatch):
+    settings = edge_settings(perturbation=["asymmetric", "edge_rand", "lap_graph"])
+    block = make_block(small, "edge", settings, seeds=(0,))
+    given = {}
+
+    def spy(indptr, indices, kind, epsilons, rng, max_edges):
+        given[kind] = dict(epsilons)
+        return indptr, indices
+
+    monkeypatch.setattr(sage.perturbation, "perturb", spy)
+    sage.perturb(block, [sage.release_settings("edge", setting) for setting in settings])
+    assert given == {
+        "asymmetric": pytest.approx({"density": 0.4, "link": 3.6}),
+        "edge_rand": {"link": 4.0},
+        "lap_graph": pytest.approx({"density": 0.04, "link": 3.96}),
+    }
+
+
+def test_level_none_learns_from_the_graph_and_reads_nothing_else(small):
+    settings = [sage.Public(mp_layers=2, epochs=60).model_dump()]
+    fitted = sage.fit(make_block(small, "none", settings, seeds=(0,)), settings, {}, None, {})
+    assert fitted[0][2].test_accuracy > 0.8
+
+
+def node_settings(**changes):
+    return [
+        sage.Node(epochs=2, batch_size=64, max_degree=max_degree, **changes).model_dump()
+        for max_degree in (3, 5)
+    ]
+
+
+def node_masks(graph, seeds=(0, 1)):
+    return {
+        f"{d}-both_degrees": {
+            seed: degree.bound_degrees(graph.indptr, graph.indices, d, seed) for seed in seeds
+        }
+        for d in (3, 5)
+    }
+
+
+def test_node_level_runs_the_plan(small, tmp_path, monkeypatch):
+    """Rounds, batch size, noise of the gradient sum, and one noisy sum per model, in the cache."""
+    settings = node_settings(max_grad_norm=0.5)
+    block = make_block(small, "node", settings)
+    given = []
+    original = model.train_private
+
+    def spy(network, x, labels, edges, member, training, **options):
+        given.append((training, np.diff(edges.indptr).max()))
+        return original(network, x, labels, edges, member, training, **options)
+
+    monkeypatch.setattr(model, "train_private", spy)
+    cache = aggregation.AggregateCache(tmp_path / "cache")
+    models = sage.fit(block, settings, node_masks(small), cache, {})
+    num_train = block.split(0).train.size
+    for (training, in_degree), (_, setting, fitted) in zip(given, models, strict=True):
+        plan = sage_plan("node", num_train=num_train, **sage.plan_settings("node", setting))
+        dpsgd, summed = plan.mechanisms
+        noise = block.noise_multiplier(sage.plan_settings("node", setting), 0)
+        assert training.steps == dpsgd.steps == fitted.rounds == 2 * num_train // 64
+        assert training.batch_size == dpsgd.batch_size == 64
+        group = setting["max_degree"] + 1
+        assert training.noise_std == pytest.approx(noise * 2 * group * 0.5)
+        assert in_degree <= setting["max_degree"]
+        assert summed.count == 1
+    found = sorted(made.noise_std for made in cache.ledger)
+    noises = [
+        block.noise_multiplier(sage.plan_settings("node", s), 0) * s["max_degree"] ** 0.5
+        for s in settings
+    ]
+    assert found == pytest.approx(sorted(2 * noises))
+    assert len({made.stream for made in cache.ledger}) == 4
+    # A second job finds the sums and draws none; its models are the same.
+    again = aggregation.AggregateCache(cache.folder)
+    repeated = sage.fit(block, settings, node_masks(small), again, {})
+    assert again.ledger == []
+    for (*_, one), (*_, other) in zip(models, repeated, strict=True):
+        np.testing.assert_array_equal(one.predictions, other.predictions)
+
+    rows.write_rows(tmp_path / "rows.csv", "study", block, sage, models)
+    written = pd.read_csv(tmp_path / "rows.csv")
+    assert len(written) == 4 and (written["epsilon_status"] == "refuted").all()
+    short = [(s, setting, dataclasses.replace(m, rounds=1)) for s, setting, m in models]
+    with pytest.raises(GraphDPError, match="but 1 were run"):
+        rows.write_rows(tmp_path / "wrong.csv", "study", block, sage, short)
+
+
+def test_node_level_keeps_the_last_epoch_whatever_the_study_says():
+    assert methods.checkpoint("sage", "node", "best_validation") == "last"
+    assert methods.checkpoint("sage", "edge", "best_validation") == "best_validation"
+    assert methods.checkpoint("gap", "node", "best_validation") == "best_validation"
+    assert methods.checkpoint("gap", "node", "last") == "last"

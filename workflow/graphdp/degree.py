@@ -192,17 +192,15 @@ def apply_mask(
     return np.cumsum(bounded, out=bounded), indices[keep]
 
 
-def bound_name(setting: Mapping[str, Any], default: str = "sampling") -> str:
-    """The name of a setting's degree bound: "100" (sampling), "100-both", "100-public_candidates".
-
-    default: the bound of a setting that names none.
-    """
-    how = setting.get("degree_bound") or default
+def bound_name(setting: Mapping[str, Any]) -> str:
+    """The name of a setting's degree bound, e.g. "100" (sampling), "100-public_candidates" or
+    "100-both_degrees" (`bound_degrees`)."""
+    how = setting.get("degree_bound") or "sampling"
     return f"{setting['max_degree']}" + ("" if how == "sampling" else f"-{how}")
 
 
 def parse_bound(name: str) -> tuple[int, str]:
-    """(max_degree, "sampling", "both" or "public_candidates") of a `bound_name`."""
+    """(max_degree, "sampling", "public_candidates" or "both_degrees") of a `bound_name`."""
     max_degree, _, how = name.partition("-")
     return int(max_degree), how or "sampling"
 
@@ -210,12 +208,12 @@ def parse_bound(name: str) -> tuple[int, str]:
 def keep_edges(graph: Graph, name: str, stream: Sequence[Any], public: Sequence[Any]) -> np.ndarray:
     """The edges that the degree bound of a `bound_name` leaves of a graph, bool (m,).
 
-    stream: names the random stream of "sampling" and "both". public: names that of
-    "public_candidates", and must not hold the study seed, which the noise depends on.
+    stream: names the random stream of "sampling" and "both_degrees". public:
+    names that of "public_candidates", and must not hold the study seed, which the noise depends on.
     """
     max_degree, how = parse_bound(name)
     edges = graph.indptr, graph.indices, max_degree
-    if how in ("sampling", "both"):
+    if how != "public_candidates":
         sampled = bound_out_degree if how == "sampling" else bound_degrees
         return sampled(*edges, rng.stream_seed(*stream))
     order = rng.stream_seed("public candidates", *public)

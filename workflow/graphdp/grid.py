@@ -6,7 +6,7 @@ from typing import Any
 
 from graphdp import methods
 from graphdp.config import Study
-from graphdp.degree import parse_bound
+from graphdp.degree import bound_name, parse_bound
 from graphdp.methods.settings import distinct, key
 
 
@@ -133,7 +133,7 @@ class Grid:
         """The names of the degree bounds of a cell's settings (none for cells without a bound)."""
         cell = self.cell(path)
         settings = [setting for setting in cell.settings if "max_degree" in setting]
-        bounds = {methods.bound_name(cell.method, setting) for setting in settings}
+        bounds = {bound_name(setting) for setting in settings}
         return sorted(bounds, key=parse_bound)
 
     def experiments(self) -> dict[str, list[dict[str, Any]]]:

@@ -6,8 +6,6 @@ A method's module states, without importing torch (the training code is imported
 - `STAGES`: which of the stages before `fit` it has: "encode" and "aggregate", or "bound_degree" for
   a method whose `fit` makes its own releases, over the bounded graph at node level, and "perturb"
   if it reads a perturbed graph at edge level;
-- `DEGREE_BOUND`: which of `graphdp.degree`'s bounds that is ("sampling" if not stated), for
-  settings that name none;
 - `LAST_EPOCH`: the levels at which the last epoch is kept whatever the study says, because
   looking at validation accuracies in between would be releases that the plan does not hold (if
   there are any);
@@ -20,11 +18,7 @@ What it releases stands in `graphdp.privacy`: its plan in `plans`, all analyses 
 """
 
 import importlib
-from collections.abc import Mapping
 from types import ModuleType
-from typing import Any
-
-from graphdp import degree
 
 METHODS = ("gap", "mlp", "progap", "sage")
 
@@ -32,11 +26,6 @@ METHODS = ("gap", "mlp", "progap", "sage")
 def load(method: str) -> ModuleType:
     """The module of a method named in `METHODS`."""
     return importlib.import_module(f"graphdp.methods.{method}")
-
-
-def bound_name(method: str, setting: Mapping[str, Any]) -> str:
-    """The name of the degree bound of a method's setting (`graphdp.degree.bound_name`)."""
-    return degree.bound_name(setting, getattr(load(method), "DEGREE_BOUND", "sampling"))
 
 
 def checkpoint(method: str, level: str, asked: str) -> str:

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from graphdp import methods
 from graphdp.aggregation import AggregateCache, Release
+from graphdp.degree import bound_name
 from graphdp.methods.block import Block, Run
 
 
@@ -19,13 +19,13 @@ def release_runs(
 ) -> list[str]:
     """Make `release(seed, setting)` for each run, once; returns the cache's keys, in order.
 
-    masks: `methods.bound_name` -> seed -> kept edges, bool (m,); read at node level, where settings
+    masks: `degree.bound_name` -> seed -> kept edges, bool (m,); read at node level, where settings
     have `max_degree`.
     """
     by_mask: dict[tuple[str, int] | None, list[int]] = {}
     for index, (seed, setting) in enumerate(runs):
         # Without a degree bound all seeds aggregate over the same edges, read once for all.
-        bound = (methods.bound_name(block.method, setting), seed) if block.level == "node" else None
+        bound = (bound_name(setting), seed) if block.level == "node" else None
         by_mask.setdefault(bound, []).append(index)
     keys = [""] * len(runs)
     for bound, indices in by_mask.items():

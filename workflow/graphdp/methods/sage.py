@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from graphdp import methods, perturbation, rng
+from graphdp import perturbation, rng
 from graphdp.methods.block import Block
 from graphdp.methods.settings import (
     FullBatchTraining,
@@ -52,11 +52,13 @@ class Node(PrivateTraining):
     """SAGE-NDP: one message-passing layer."""
 
     max_degree: PositiveInt = Field(100, description="D, the bound on every out- and in-degree")
+    degree_bound: Literal["both_degrees"] = Field(
+        "both_degrees", description="how degrees are bounded: out-lists, then in-lists, are sampled"
+    )
 
 
 LEVELS = {"none": Public, "edge": Edge, "node": Node}
 STAGES = ("bound_degree", "perturb")
-DEGREE_BOUND = "both"
 LAST_EPOCH = ("node",)
 USES_GRAPH = True
 
@@ -106,7 +108,7 @@ def fit(
 ) -> list[tuple[int, dict[str, Any], Any]]:
     """Train every seed of the block x setting; returns (seed, setting, fitted model) triples.
 
-    masks: `methods.bound_name` -> seed -> kept edges, bool (m,), at node level. cache: where the
+    masks: `degree.bound_name` -> seed -> kept edges, bool (m,), at node level. cache: where the
     noisy sums for inference are kept. perturbed: what `perturb` returned, at edge level.
     """
     if block.level == "node":
@@ -157,7 +159,7 @@ def _fit(block: Block, settings: list[dict[str, Any]], perturbed) -> list:
 
 def _fit_private(block: Block, settings: list[dict[str, Any]], masks, cache) -> list:
     from graphdp.aggregation import Release, in_edges
-    from graphdp.degree import apply_mask
+    from graphdp.degree import apply_mask, bound_name
     from graphdp.ensemble import Fitted, Member
     from graphdp.ensemble import sage as model
     from graphdp.methods.releases import release_runs
@@ -167,7 +169,7 @@ def _fit_private(block: Block, settings: list[dict[str, Any]], masks, cache) -> 
     trained: dict[tuple[int, str], model.PrivateSage] = {}
     for count, (seed, setting) in enumerate(runs):
         nodes, plan = block.split(seed), plan_settings("node", setting)
-        keep = masks[methods.bound_name("sage", setting)][seed]
+        keep = masks[bound_name(setting)][seed]
         _, steps = dpsgd_rounds(nodes.train.size, setting["batch_size"], setting["epochs"])
         member = Member(
             block.stream(seed, "sage", key(setting)),
