@@ -106,3 +106,18 @@ def test_public_candidates_are_the_same_in_every_copy():
     # So the expectation that the score uses is the mask itself.
     kept = audit.kept_edges(construction, mechanism, "present")
     assert kept.sum() == single.sum() and set(kept.data) <= {0.0, 1.0}
+
+
+def test_a_hidden_row_is_never_seen():
+    """Whatever stands in the hidden row of the releases, the score is the same."""
+    mechanism = Mechanism(2, 1.0, 3)
+    construction = next(
+        c for c in audit.without_node("node_add_remove", 3, 5) if c.name.endswith("clique-4-random")
+    )
+    expected = {w: audit.kept_edges(construction, mechanism, w) for w in audit.WORLDS}
+    hops = audit.released(construction, mechanism, "present", 20, "test", 1)
+    scores = audit.score(construction, mechanism, expected, hops)
+    hops[:, :, construction.hidden] = 7.0
+    np.testing.assert_array_equal(audit.score(construction, mechanism, expected, hops), scores)
+    hops[0, :, 1] = -hops[0, :, 1]
+    assert (audit.score(construction, mechanism, expected, hops) != scores).all()

@@ -157,8 +157,26 @@ def score(
         gain = gain - (gain * centre).sum(-1, keepdims=True) / square * centre
         output = hops[k].transpose(1, 0, 2)
         total += (np.sqrt(square) * gain * output[rows]).sum((0, 2))
-        inputs = output.astype(np.float64)
+        inputs = _seen(construction, expected["present"], flat, output)
     return total
+
+
+def _seen(
+    construction: Construction, expected: sp.csr_array, before: np.ndarray, output: np.ndarray
+) -> np.ndarray:
+    """What the attacker takes for the input of the next hop: float64 (n, copies, d).
+
+    output: (n, copies, d), this hop's. A hidden row is not seen; in its place stands what it is
+    without noise if the unit is present (absent, it sends nothing anyway), from the inputs `before`
+    of this hop, (n, copies · d).
+    """
+    inputs = output.astype(np.float64)
+    hidden = list(construction.hidden)
+    if hidden:
+        guess = (expected[hidden] @ before).reshape(len(hidden), -1, output.shape[2])
+        norms = np.linalg.norm(guess, axis=2, keepdims=True)
+        inputs[hidden] = np.divide(guess, norms, out=np.zeros_like(guess), where=norms > 0)
+    return inputs
 
 
 def draw_scores(
