@@ -162,7 +162,9 @@ def fit_models(
     Returns (seed, setting, fitted model) triples. Raises `GraphDPError` for a method with a stage
     that is not run here.
     """
-    if unknown := {*method.STAGES} - {"encode", "aggregate", "bound_degree"}:
+    # Only the edge level, which is not attacked, has perturbed graphs.
+    skipped = {"perturb"} if block.level != "edge" else set()
+    if unknown := {*method.STAGES} - skipped - {"encode", "aggregate", "bound_degree"}:
         raise GraphDPError(
             f"attack {ATTACK} cannot run the stage {', '.join(sorted(unknown))} of {block.method}; "
             "leave that method out of the attack"
@@ -182,9 +184,12 @@ def fit_models(
         release = method.release_settings(block.level, setting)
         releases = method.aggregate(block, [release], encoders, masks, cache)
         return list(method.fit(block, [setting], encoders, releases, cache))
+    inputs: list[Any] = []
     if "bound_degree" in method.STAGES:
-        return list(method.fit(block, [setting], masks, cache))
-    return list(method.fit(block, [setting]))
+        inputs += [masks, cache]
+    if "perturb" in method.STAGES:
+        inputs.append({})
+    return list(method.fit(block, [setting], *inputs))
 
 
 def attack_samples(

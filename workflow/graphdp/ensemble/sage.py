@@ -187,6 +187,7 @@ def train(
     device: str = "auto",
     memory_mb: int = 2048,
     label: str = "",
+    posteriors: bool = False,
     dtype: torch.dtype = torch.float32,
 ) -> list[Fitted]:
     """Train every member on one graph by full-batch Adam; results in the order of `members`.
@@ -210,12 +211,15 @@ def train(
         chunk = members[start : start + size]
         name = label and f"{label} {start + 1}-{start + len(chunk)} of {len(members)}"
         results += _train(
-            network, features, targets, neighbours, chunk, training.epochs, checkpoint, name, like
-        )
+            network, features, targets, neighbours, chunk, training.epochs, checkpoint, name, like,
+            posteriors,
+        )  # fmt: skip
     return results
 
 
-def _train(network, x, labels, neighbours, members, epochs, checkpoint, label, like):
+def _train(
+    network, x, labels, neighbours, members, epochs, checkpoint, label, like, posteriors=False
+):
     count = len(members)
     initial = [network.initial(generator(*member.stream, "init")) for member in members]
     values = _tensor(np.stack(initial), like).requires_grad_()
@@ -232,6 +236,7 @@ def _train(network, x, labels, neighbours, members, epochs, checkpoint, label, l
     history, best = [], torch.full((count,), -1.0, device=like.device)
     predictions = torch.zeros(count, len(labels), dtype=torch.int16, device=like.device)
     kept = values.detach().clone()
+    shares: list[np.ndarray | None] = [None] * count
     best_epoch = [0] * count
     steps = range(epochs)
     for epoch in progress(steps, label) if label else steps:
@@ -255,6 +260,8 @@ def _train(network, x, labels, neighbours, members, epochs, checkpoint, label, l
             if checkpoint == "last" or correct[s] > best[s]:
                 best[s], best_epoch[s] = correct[s], epoch + 1
                 predictions[s], kept[s] = classes[s], values.detach()[s]
+                if posteriors:
+                    shares[s] = logits[:, s].softmax(1).cpu().numpy()
     if not torch.isfinite(values).all():
         raise GraphDPError("parameters became infinite: scale the features or lower the rate")
     right = predictions == labels
@@ -270,6 +277,7 @@ def _train(network, x, labels, neighbours, members, epochs, checkpoint, label, l
             parameters=_arrays(network, kept[s]),
             history=curves[s],
             rounds=0,
+            posteriors=shares[s],
         )
         for s in range(count)
     ]

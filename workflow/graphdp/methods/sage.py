@@ -151,6 +151,7 @@ def _fit(block: Block, settings: list[dict[str, Any]], perturbed) -> list:
                 device=block.device,
                 memory_mb=block.memory_mb,
                 label=f"sage, {shape.mp_layers} layers",
+                posteriors=block.posteriors,
             )
             for index, one in zip(indices, fitted, strict=True):
                 models[index] = one
@@ -158,6 +159,8 @@ def _fit(block: Block, settings: list[dict[str, Any]], perturbed) -> list:
 
 
 def _fit_private(block: Block, settings: list[dict[str, Any]], masks, cache) -> list:
+    from scipy.special import softmax
+
     from graphdp.aggregation import Release, in_edges
     from graphdp.degree import apply_mask, bound_name
     from graphdp.ensemble import Fitted, Member
@@ -213,7 +216,8 @@ def _fit_private(block: Block, settings: list[dict[str, Any]], masks, cache) -> 
         runs, release_runs(block, runs, masks, cache, inference), strict=True
     ):
         one, nodes = trained[seed, key(setting)], block.split(seed)
-        classes = model.logits_of(one.parameters, one.embedding, cache.load(name)[0]).argmax(1)
+        logits = model.logits_of(one.parameters, one.embedding, cache.load(name)[0])
+        classes = logits.argmax(1)
         right = classes == graph.y
         accuracies = [float(right[part].mean()) for part in (nodes.train, nodes.val, nodes.test)]
         fitted = Fitted(
@@ -224,6 +228,7 @@ def _fit_private(block: Block, settings: list[dict[str, Any]], masks, cache) -> 
             parameters=one.parameters,
             history=np.array(accuracies[1:2]),
             rounds=one.rounds,
+            posteriors=softmax(logits, axis=1) if block.posteriors else None,
         )
         results.append((seed, setting, fitted))
     return results
