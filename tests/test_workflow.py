@@ -324,6 +324,31 @@ def test_attacks_train_their_own_models_and_end_in_table_3(tmp_path):
 
 
 @pytest.mark.slow
+def test_sage_perturbs_once_per_cell_and_bounds_both_degrees(tmp_path):
+    """All depths of an edge-level cell read one perturbed graph per seed, which a training that
+    runs again does not draw again."""
+    project = Project(tmp_path)
+    quick = {"method": "sage", "epochs": 2}
+    entries = [
+        {"level": "none", "mp_layers": [1, 2]} | quick,
+        {"level": "edge", "epsilon": [4], "mp_layers": [1, 2]} | quick,
+        {"level": "node", "epsilon": [8], "max_degree": [4, 6], "batch_size": 64} | quick,
+    ]
+    project.configure(experiments={"accuracy": entries})
+    planned = project.planned("rows")
+    assert (planned["perturb"], planned["bound_degree"], planned["fit"]) == (1, 2, 3)
+    project.snakemake("rows")
+    rows = pd.read_csv(tmp_path / "results/tiny/rows.csv", dtype={"epsilon": str})
+    assert rows.groupby("level").size().to_dict() == {"none": 4, "edge": 4, "node": 4}
+    kept = rows.groupby("level")["checkpoint"].unique().map(list).to_dict()
+    assert kept["node"] == ["last"] and kept["edge"] == ["best_validation"]
+    assert project.planned("rows") == {}
+    shutil.rmtree(tmp_path / "results/tiny/fits")
+    (tmp_path / "results/tiny/rows.csv").unlink()
+    assert set(project.planned("rows")) == {"fit", "collect", "rows"}
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", ["workflow", "job"])
 def test_a_killed_run_resumes(tmp_path, victim):
     """`kill -9` in mid-run: the next run finishes and no half-written file is left in its way."""
