@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphdp.errors import GraphDPError
+from graphdp.privacy import dpdgc
 from graphdp.privacy.calibration import Calibration, calibrate, default_delta
-from graphdp.privacy.plan import Plan
+from graphdp.privacy.plan import Plan, neighbors
 from graphdp.privacy.plans import DEGREE_BOUNDS, gap_plan, mlp_plan, progap_plan, sage_plan
 
 EXAMPLES = """\
@@ -23,6 +24,7 @@ examples:
   graphdp calibrate sage --level edge --epsilon 4 --delta 1e-7 --perturbation asymmetric
   graphdp calibrate sage --level node --epsilon 8 --train-nodes 19800 --batch-size 256 \\
       --epochs 10 --max-degree 100
+  graphdp calibrate dpdgc --level k5 --epsilon 16 --train-nodes 14235 --batch-size 256 --epochs 100
   graphdp statement statement.json
   graphdp compare edge.json node.json
 """
@@ -51,14 +53,18 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    command.add_argument("method", choices=("gap", "mlp", "progap", "sage"))
-    command.add_argument("--level", required=True, choices=("edge", "node"))
+    command.add_argument(
+        "method", choices=("gap", "mlp", "progap", "sage", "dpdgc", "dpdgcofficial")
+    )
+    command.add_argument(
+        "--level", required=True, type=_level, help="edge, node, or (dpdgc) k<number>, e.g. k5"
+    )
     command.add_argument("--epsilon", required=True, type=float, help="target, or inf")
     command.add_argument(
         "--delta",
         type=float,
-        help="below 1 / number of units; node level defaults to the papers' choice, 10^-(digits "
-        "of the number of training nodes)",
+        help="below 1 / number of units; node and k level default to the papers' choice, "
+        "10^-(digits of the number of training nodes)",
     )
     command.add_argument("--hops", type=int, help="gap: number of noisy aggregations")
     command.add_argument("--depth", type=int, help="progap: number of noisy aggregations")
@@ -68,11 +74,11 @@ def build_parser() -> argparse.ArgumentParser:
         choices=("asymmetric", "edge_rand", "lap_graph"),
         help="sage, edge level: how the graph is perturbed (default asymmetric)",
     )
-    node = command.add_argument_group("node level")
+    node = command.add_argument_group("node level (dpdgc: every level)")
     node.add_argument("--train-nodes", type=int, help="number of training nodes")
     node.add_argument("--batch-size", type=int, help="(expected) size of a batch")
     node.add_argument("--epochs", type=int, help="epochs of each DP-Adam phase")
-    node.add_argument("--max-degree", type=int, help="gap, progap, sage: bound on degrees")
+    node.add_argument("--max-degree", type=int, help="not mlp: bound on degrees")
     node.add_argument(
         "--degree-bound",
         choices=DEGREE_BOUNDS,
@@ -80,6 +86,9 @@ def build_parser() -> argparse.ArgumentParser:
         help="gap: what keeps the bound (default sampling, as published)",
     )
     node.add_argument("--max-grad-norm", type=float, default=1.0, help="clip norm (default 1)")
+    node.add_argument(
+        "--classifier-epochs", type=int, help="dpdgc: epochs of the classifier, if not --epochs"
+    )
     node.add_argument("--no-encoder", action="store_true", help="gap: no encoder phase")
     command.add_argument("--json", action="store_true", help="print one JSON object")
     _file_command(commands, "statement", "a privacy statement as one page of Markdown", ("file",))
@@ -106,6 +115,12 @@ def _file_command(
     return command
 
 
+def _level(text: str) -> str:
+    if text in ("edge", "node") or neighbors(text) is not None:
+        return text
+    raise argparse.ArgumentTypeError(f"invalid choice: {text!r} (choose edge, node or k<number>)")
+
+
 def _plan(arguments: argparse.Namespace) -> Plan:
     training = (
         arguments.train_nodes,
@@ -113,6 +128,14 @@ def _plan(arguments: argparse.Namespace) -> Plan:
         arguments.epochs,
         arguments.max_grad_norm,
     )
+    if arguments.method in ("dpdgc", "dpdgcofficial"):
+        official = arguments.method == "dpdgcofficial"
+        make, more = dpdgc.corrected_plan, {}
+        if official:
+            make, more = dpdgc.published_plan, {"basis": "as_implemented"}
+        epochs = arguments.classifier_epochs or arguments.epochs
+        where = arguments.level, arguments.max_degree, *training[:3]
+        return make(*where, epochs, arguments.max_grad_norm, **more)
     if arguments.method == "mlp":
         return mlp_plan(arguments.level, *training)
     if arguments.method == "progap":
@@ -137,7 +160,7 @@ def _plan(arguments: argparse.Namespace) -> Plan:
 def _delta(arguments: argparse.Namespace) -> float | None:
     if arguments.delta is not None or arguments.epsilon in (0, math.inf):
         return arguments.delta
-    if arguments.level == "node" and arguments.train_nodes is not None:
+    if arguments.level != "edge" and arguments.train_nodes is not None:
         return default_delta(arguments.train_nodes)
     raise GraphDPError("give --delta, below one over the number of protected units")
 

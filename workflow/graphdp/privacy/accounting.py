@@ -9,6 +9,12 @@ Accountants (the name goes into every artefact):
 - "dp_accounting": Google's Rényi accountant, at whole orders: the independent cross-check.
 - "pld": Google's privacy-loss-distribution accountant, pessimistic rounding. The tight value.
 - "exact": closed form for Gaussian releases alone (Balle and Wang 2018, Theorem 8).
+- "renyi": Rényi divergences by quadrature; only for plans with groups (below), as a cross-check.
+
+Two kinds of plans have a primary accountant of their own (`primary`). Steps in which a group of
+records may be replaced (`graphdp.privacy.group`) are composed as privacy loss distributions, "pld",
+and "renyi" must not read less. Steps on samples of a fixed size, one record replaced, are composed
+by "dp_accounting" (Wang, Balle, Kasiviswanathan 2019, Theorem 27), which alone knows them here.
 
 Two kinds of release are outside of these libraries. The ε of pure releases alone is their sum,
 whichever accountant is asked ("exact" among them); beside others they enter Rényi DP as randomised
@@ -30,6 +36,8 @@ from graphdp.errors import GraphDPError
 from graphdp.privacy.plan import Composition, Plan
 
 ACCOUNTANTS = ("autodp", "autodp_rdp", "dp_accounting", "pld", "exact")
+#: The accountants of plans with groups; "renyi" knows no other plans.
+GROUP_ACCOUNTANTS = ("pld", "renyi")
 #: autodp and dp-accounting must agree to this, relative, at equal Rényi orders.
 AGREEMENT = 1e-3
 #: Width of a bin of the privacy loss distribution. Rounding is pessimistic: a wide bin costs
@@ -70,29 +78,43 @@ def check_delta(delta: float) -> float:
     return float(delta)
 
 
-def epsilon(plan: Plan, noise_multiplier: float, delta: float, accountant: str = "autodp") -> float:
+def primary(composition: Composition) -> str:
+    """The accountant whose ε counts for such a composition."""
+    if composition.grouped:
+        return "pld"
+    return "dp_accounting" if composition.fixed else "autodp"
+
+
+def epsilon(
+    plan: Plan, noise_multiplier: float, delta: float, accountant: str | None = None
+) -> float:
     """The ε at `delta` of a plan run with this noise multiplier (noise std / sensitivity).
 
-    ε is exactly 0 for a plan that releases nothing (and for infinite noise), and exactly ∞ for
-    noise 0 or a release without noise.
+    accountant: one of `ACCOUNTANTS`; None for the plan's `primary` one. ε is exactly 0 for a plan
+    that releases nothing (and for infinite noise), and exactly ∞ for noise 0 or a release without
+    noise.
 
     Raises GraphDPError when delta is not in (0, 1), the noise is negative, the accountant is
-    unknown, or "exact" is asked of a plan with subsampled steps.
+    unknown, or it is asked of a plan whose steps it does not know.
     """
     delta = check_delta(delta)
+    accountant = accountant or primary(plan.composition)
     composition, known = _prepare(plan, noise_multiplier, accountant)
     if known is not None:
         return known
     return _EPSILON[accountant](composition, float(noise_multiplier), delta)
 
 
-def delta(plan: Plan, noise_multiplier: float, epsilon: float, accountant: str = "autodp") -> float:
+def delta(
+    plan: Plan, noise_multiplier: float, epsilon: float, accountant: str | None = None
+) -> float:
     """The δ at `epsilon` ≥ 0 of a plan run with this noise multiplier; arguments as `epsilon`.
 
     Exactly 0 where ε is 0 without any computation, exactly 1 where it is ∞.
     """
     if not epsilon >= 0:
         raise GraphDPError(f"epsilon is {epsilon!r}; give a number of at least 0")
+    accountant = accountant or primary(plan.composition)
     composition, known = _prepare(plan, noise_multiplier, accountant)
     if known == 0.0 or epsilon == math.inf:
         return 0.0
@@ -107,9 +129,11 @@ def _prepare(plan: Plan, noise: float, accountant: str) -> tuple[Composition, fl
     """The composition, and its ε where that is 0 or ∞ without any computation (else None)."""
     if not noise >= 0:  # also refuses NaN
         raise GraphDPError(f"noise multiplier is {noise!r}; give a number of at least 0")
-    if accountant not in ACCOUNTANTS:
-        raise GraphDPError(f"accountant is {accountant!r}; choose one of {', '.join(ACCOUNTANTS)}")
     composition = plan.composition
+    names = GROUP_ACCOUNTANTS if composition.grouped else ACCOUNTANTS
+    if accountant not in {*ACCOUNTANTS, *names}:
+        raise GraphDPError(f"accountant is {accountant!r}; choose one of {', '.join(names)}")
+    _check_knows(accountant, composition)
     if accountant == "exact" and not (
         composition.is_gaussian or composition.is_pure or composition.unnoised
     ):
@@ -135,6 +159,22 @@ def has_second_library(composition: Composition) -> bool:
     return not (composition.fixed_size or (composition.pure and not composition.is_pure))
 
 
+def _check_knows(accountant: str, composition: Composition) -> None:
+    """Refuse an accountant that would leave out or misread some of the composition's steps."""
+    others = (
+        composition.fixed_size or composition.pure or (composition.grouped and composition.fixed)
+    )
+    if (composition.grouped or composition.fixed) and others:
+        raise GraphDPError("no accountant composes these ways of sampling with each other")
+    known = GROUP_ACCOUNTANTS if composition.grouped else (primary(composition),)
+    if (composition.grouped or composition.fixed) and accountant not in known:
+        raise GraphDPError(
+            f"accountant {accountant} does not know this plan's sampling; use {' or '.join(known)}"
+        )
+    if accountant == "renyi" and composition.sampled:
+        raise GraphDPError("accountant renyi knows no single Poisson-sampled records; use pld")
+
+
 def cross_check(plan: Plan, noise_multiplier: float, delta: float) -> tuple[float, float]:
     """ε by autodp and by dp-accounting, both in Rényi DP at equal orders.
 
@@ -142,7 +182,12 @@ def cross_check(plan: Plan, noise_multiplier: float, delta: float) -> tuple[floa
     than `AGREEMENT` relative to the larger. An ε of both below `AGREEMENT` passes: down there
     dp-accounting bounds δ through the KL divergence, which autodp does not.
     """
+    if plan.composition.grouped:
+        return _cross_check_groups(plan, noise_multiplier, delta)
     google = epsilon(plan, noise_multiplier, delta, "dp_accounting")
+    if plan.composition.fixed:
+        # The only accountant of fixed samples; what it says is a claim's, never a guarantee's.
+        return google, google
     if google in (0.0, math.inf) or plan.composition.is_pure:
         ours = epsilon(plan, noise_multiplier, delta, "autodp_rdp")
     else:
@@ -155,6 +200,22 @@ def cross_check(plan: Plan, noise_multiplier: float, delta: float) -> tuple[floa
             f"the versions of both against envs/requirements.txt"
         )
     return ours, google
+
+
+def _cross_check_groups(plan: Plan, noise_multiplier: float, delta: float) -> tuple[float, float]:
+    """ε by privacy loss distributions and by Rényi divergences, which may only be looser.
+
+    Both rest on the lemma of `graphdp.privacy.group`, and share no code beyond its pair.
+    """
+    tight = epsilon(plan, noise_multiplier, delta, "pld")
+    loose = epsilon(plan, noise_multiplier, delta, "renyi")
+    if not tight <= loose * (1 + AGREEMENT) + AGREEMENT:
+        raise GraphDPError(
+            f"the accountants disagree at noise multiplier {noise_multiplier:g}, delta {delta:g}: "
+            f"pld says epsilon {tight:.9g} and renyi {loose:.9g}, which can only be larger; "
+            "trust neither"
+        )
+    return tight, loose
 
 
 # --- exact: Gaussian releases alone ---------------------------------------------------------------
@@ -322,9 +383,14 @@ def least_epsilon(plan: Plan, delta: float) -> float:
     0 for Gaussian releases alone. In Rényi DP what remains is the conversion at the highest order,
     ln(1 - 1/α) - ln(αδ) / (α - 1) when positive: no noise gets below it.
     """
-    if not (plan.composition.sampled or plan.composition.fixed_size):
+    composition = plan.composition
+    if composition.grouped or not (
+        composition.sampled or composition.fixed_size or composition.fixed
+    ):
         return 0.0
-    order = RDP_ORDERS[-1]
+    if plan.composition.grouped:
+        return 0.0
+    order = (WHOLE_ORDERS if plan.composition.fixed else RDP_ORDERS)[-1]
     return max(0.0, math.log1p(-1 / order) - math.log(order * delta) / (order - 1))
 
 
@@ -383,54 +449,164 @@ def _google_event(composition: Composition, noise: float) -> Any:
         builder.compose(gaussian, composition.gaussian)
     for rate, steps in composition.sampled:
         builder.compose(dp_accounting.PoissonSampledDpEvent(rate, gaussian), steps)
+    for rate, steps in composition.fixed:
+        # The library reads the two numbers for their ratio alone.
+        sample = dp_accounting.SampledWithoutReplacementDpEvent(1.0, rate, gaussian)
+        builder.compose(sample, steps)
     return builder.build()
+
+
+def _google_rdp(composition: Composition, noise: float, orders: Sequence[float]) -> Any:
+    from dp_accounting import NeighboringRelation
+    from dp_accounting.rdp import RdpAccountant
+
+    relation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    if composition.fixed:  # plain Gaussian releases read the same under either relation
+        relation = NeighboringRelation.REPLACE_ONE
+    return RdpAccountant(orders, relation).compose(_google_event(composition, noise))
 
 
 def google_rdp_epsilon(
     composition: Composition, noise: float, delta: float, orders: Sequence[float] = WHOLE_ORDERS
 ) -> tuple[float, float]:
     """ε at `delta` by dp-accounting's Rényi DP over `orders`, and the order that gives it."""
-    from dp_accounting.rdp import RdpAccountant
-
-    event = _google_event(composition, noise)
 
     def epsilon_at(order: float) -> float:
-        return float(RdpAccountant([order]).compose(event).get_epsilon(delta))
+        return float(_google_rdp(composition, noise, [order]).get_epsilon(delta))
 
     return _smallest(epsilon_at, orders)
 
 
 def _google_rdp_delta(composition: Composition, noise: float, epsilon: float) -> float:
-    from dp_accounting.rdp import RdpAccountant
-
     # dp-accounting also bounds δ by the KL divergence, a second valley: so all orders at once, up
     # to where that takes a fifth of a second (leaving orders out only loosens a tiny ε).
     orders = [order for order in WHOLE_ORDERS if order <= 256]
-    accountant = RdpAccountant(orders).compose(_google_event(composition, noise))
-    return float(accountant.get_delta(epsilon))
+    return float(_google_rdp(composition, noise, orders).get_delta(epsilon))
+
+
+def parts_epsilon(parts: Sequence[tuple[Composition, float]], delta: float) -> float:
+    """ε at `delta` of releases with a noise multiplier each, groups or fixed samples among them.
+
+    Every noise must be finite and above 0.
+    """
+    if any(composition.grouped for composition, _ in parts):
+        return float(groups_pld(parts).get_epsilon_for_delta(delta))
+
+    def epsilon_at(order: float) -> float:
+        total = _google_rdp(*parts[0], [order])
+        for composition, noise in parts[1:]:
+            total.compose(_google_event(composition, noise))
+        return float(total.get_epsilon(delta))
+
+    return _smallest(epsilon_at, WHOLE_ORDERS)[0]
 
 
 # --- privacy loss distribution --------------------------------------------------------------------
 
 
-def _pld(composition: Composition, noise: float) -> Any:
-    from dp_accounting.pld import PLDAccountant
+#: The composition of so many steps may leave out this much of their mass; it counts as δ.
+_PLD_TRUNCATION = 1e-15
 
+
+def _check_pld_noise(noise: float) -> None:
     if noise < PLD_LEAST_NOISE:
         raise GraphDPError(
             f"noise multiplier {noise:g} is too small for the pld accountant, whose tables grow "
             f"with the privacy loss; use autodp below {PLD_LEAST_NOISE:g}"
         )
+
+
+def _pld(composition: Composition, noise: float) -> Any:
+    from dp_accounting.pld import PLDAccountant
+
+    _check_pld_noise(noise)
     accountant = PLDAccountant(value_discretization_interval=PLD_INTERVAL)
     return accountant.compose(_google_event(composition, noise))
 
 
+def groups_pld(parts: Sequence[tuple[Composition, float]]) -> Any:
+    """The privacy loss distribution of releases with a noise multiplier each, groups included.
+
+    Returns dp-accounting's `PrivacyLossDistribution`. Raises GraphDPError for a noise below
+    `PLD_LEAST_NOISE` and for samples of a fixed size.
+    """
+    from dp_accounting.pld import privacy_loss_distribution as distribution
+
+    from graphdp.privacy import group
+
+    total = distribution.identity(PLD_INTERVAL)
+    for composition, noise in parts:
+        _check_pld_noise(noise)
+        if composition.fixed:
+            raise GraphDPError("no privacy loss distribution is known for samples of a fixed size")
+        steps = [
+            (group.privacy_loss(rate, size, 1 / (noise * per_clip), PLD_INTERVAL), count)
+            for rate, size, per_clip, count in composition.grouped
+        ]
+        for rate, count in composition.sampled:
+            gaussian = distribution.from_gaussian_mechanism(
+                noise, value_discretization_interval=PLD_INTERVAL, sampling_prob=rate
+            )
+            steps.append((gaussian, count))
+        if composition.gaussian:
+            # k releases are one, of noise smaller by √k.
+            gaussian = distribution.from_gaussian_mechanism(
+                noise / math.sqrt(composition.gaussian), value_discretization_interval=PLD_INTERVAL
+            )
+            steps.append((gaussian, 1))
+        for step, count in steps:
+            if count > 1:
+                step = step.self_compose(count, _PLD_TRUNCATION)
+            total = total.compose(step, _PLD_TRUNCATION)
+    return total
+
+
 def _pld_epsilon(composition: Composition, noise: float, delta: float) -> float:
+    if composition.grouped:
+        return float(groups_pld([(composition, noise)]).get_epsilon_for_delta(delta))
     return float(_pld(composition, noise).get_epsilon(delta))
 
 
 def _pld_delta(composition: Composition, noise: float, epsilon: float) -> float:
+    if composition.grouped:
+        return float(groups_pld([(composition, noise)]).get_delta_for_epsilon(epsilon))
     return float(_pld(composition, noise).get_delta(epsilon))
+
+
+#: Orders of the cross-check of groups: few, since the check allows it to be the looser one.
+_GROUP_ORDERS = tuple(1 + 2 ** (i / 4) for i in range(-16, 29))
+
+
+def groups_rdp(composition: Composition, noise: float) -> Callable[[float], float]:
+    """RDP(order), for orders above 1, of a composition of groups and Gaussian releases."""
+    from graphdp.privacy import group
+
+    if composition.fixed or composition.sampled:
+        raise GraphDPError("groups compose with Gaussian releases and other groups only")
+    pairs = [
+        (steps, group.Pair(rate, size, 1 / (noise * per_clip)))
+        for rate, size, per_clip, steps in composition.grouped
+    ]
+
+    @cache
+    def rdp(order: float) -> float:
+        divergence = composition.gaussian * order / (2 * noise * noise)
+        return divergence + sum(steps * pair.renyi(order) for steps, pair in pairs)
+
+    return rdp
+
+
+def _renyi_epsilon(composition: Composition, noise: float, delta: float) -> float:
+    rdp = groups_rdp(composition, noise)
+
+    def epsilon_at(order: float) -> float:
+        return rdp(order) + math.log1p(-1 / order) - math.log(delta * order) / (order - 1)
+
+    return max(0.0, _smallest(epsilon_at, _GROUP_ORDERS)[0])
+
+
+def _no_delta(composition: Composition, noise: float, epsilon: float) -> float:
+    raise GraphDPError("accountant renyi gives ε(δ) only; use pld for δ(ε)")
 
 
 _EPSILON: dict[str, Callable[[Composition, float, float], float]] = {
@@ -439,6 +615,7 @@ _EPSILON: dict[str, Callable[[Composition, float, float], float]] = {
     "dp_accounting": lambda *arguments: google_rdp_epsilon(*arguments)[0],
     "pld": _pld_epsilon,
     "exact": _exact_epsilon,
+    "renyi": _renyi_epsilon,
 }
 _DELTA: dict[str, Callable[[Composition, float, float], float]] = {
     "autodp": _autodp_delta,
@@ -446,4 +623,5 @@ _DELTA: dict[str, Callable[[Composition, float, float], float]] = {
     "dp_accounting": _google_rdp_delta,
     "pld": _pld_delta,
     "exact": _exact_delta,
+    "renyi": _no_delta,
 }

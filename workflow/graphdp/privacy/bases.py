@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from graphdp.errors import GraphDPError
-from graphdp.privacy import accounting, sensitivity
+from graphdp.privacy import accounting, dpdgc, sensitivity
 from graphdp.privacy.plan import (
     Composition,
     FixedSizeDPSGD,
@@ -30,12 +30,14 @@ from graphdp.privacy.plan import (
     Mechanism,
     Plan,
     PoissonDPSGD,
+    PoissonGroupDPSGD,
     PureRelease,
     Sensitivity,
     UnnoisedRelease,
+    WithoutReplacementDPSGD,
 )
 from graphdp.privacy.plans import (
-    _ROW_IS_WITHHELD,
+    ROW_IS_WITHHELD,
     gap_plan,
     mlp_plan,
     progap_plan,
@@ -100,8 +102,7 @@ def calibration_plan(
     """The analysis that a model's noise is calibrated for.
 
     calibrate_for: "published" for the paper's, "corrected" for the first corrected analysis of
-    `bases`, which lists them so that the first has a finite ε; where nothing is corrected, the
-    paper's holds as it is.
+    `bases` with a finite ε; where there is none, the method's own stands as it is.
 
     Raises GraphDPError for another value of `calibrate_for`, and as `bases` does.
     """
@@ -109,7 +110,8 @@ def calibration_plan(
         raise GraphDPError(f"calibrate_for is {calibrate_for!r}; choose published or corrected")
     plans = bases(method, level, settings, num_train)
     if calibrate_for == "corrected":
-        return next((plan for plan in plans if plan.basis == "corrected"), plans[0])
+        finite = (p for p in plans if p.basis == "corrected" and not p.composition.unnoised)
+        return next(finite, plans[0])
     return plans[0]
 
 
@@ -148,7 +150,7 @@ def _perturbed(
         adjacency="participant",
         basis="corrected",
         status="conditional",
-        assumptions=(_SAMPLED_ALONE if sampled else lists, _ROW_IS_WITHHELD, *kept),
+        assumptions=(_SAMPLED_ALONE if sampled else lists, ROW_IS_WITHHELD, *kept),
         mechanisms=_moved(published, sensitivity.participant(max_degree)),
     )
     replaced = replace(
@@ -156,7 +158,7 @@ def _perturbed(
         adjacency="node_replace",
         basis="corrected",
         status="conditional",
-        assumptions=(_OTHER_LISTS_STAY if sampled else lists, _ROW_IS_WITHHELD, *kept),
+        assumptions=(_OTHER_LISTS_STAY if sampled else lists, ROW_IS_WITHHELD, *kept),
         mechanisms=_moved(published, sensitivity.node_replace(max_degree), clip=2),
     )
     if not sampled:  # the bound holds as it is, and no other code has it
@@ -251,7 +253,7 @@ def _sage(level: str, settings: dict[str, Any], num_train: int | None) -> tuple[
         adjacency="participant",
         basis="corrected",
         status="conditional",
-        assumptions=(_SAMPLED_ALONE, _ROW_IS_WITHHELD, *kept),
+        assumptions=(_SAMPLED_ALONE, ROW_IS_WITHHELD, *kept),
         mechanisms=group_of(max_degree + 1, sensitivity.participant_both_bounded(max_degree)),
     )
     replaced = replace(
@@ -259,7 +261,7 @@ def _sage(level: str, settings: dict[str, Any], num_train: int | None) -> tuple[
         adjacency="node_replace",
         basis="corrected",
         status="conditional",
-        assumptions=(_OTHER_LISTS_STAY, _ROW_IS_WITHHELD, *kept),
+        assumptions=(_OTHER_LISTS_STAY, ROW_IS_WITHHELD, *kept),
         mechanisms=group_of(2 * max_degree + 1, sensitivity.replace_both_bounded(max_degree)),
     )
     unbounded = replace(
@@ -276,11 +278,28 @@ def _sage(level: str, settings: dict[str, Any], num_train: int | None) -> tuple[
     return published, implemented, participant, replaced, unbounded
 
 
+def _dpdgc(level: str, settings: dict[str, Any], num_train: int | None) -> tuple[Plan, ...]:
+    reference = dpdgc.corrected_plan(level, num_train=num_train, **settings)
+    if level != "edge":
+        return (reference,)
+    both = dpdgc.corrected_plan(level, num_train=num_train, undirected=True, **settings)
+    return reference, both
+
+
+def _dpdgcofficial(level: str, settings: dict[str, Any], num_train: int | None) -> tuple[Plan, ...]:
+    if level == "none":
+        return (dpdgc.published_plan(level),)
+    claim = dpdgc.published_plan(level, num_train=num_train, basis="as_implemented", **settings)
+    return claim, dpdgc.implemented_bound(settings, num_train, level)
+
+
 _BASES: dict[str, Callable[[str, dict[str, Any], int | None], tuple[Plan, ...]]] = {
     "gap": _gap,
     "mlp": _mlp,
     "progap": _progap,
     "sage": _sage,
+    "dpdgc": _dpdgc,
+    "dpdgcofficial": _dpdgcofficial,
 }
 
 
@@ -327,8 +346,10 @@ def _bound(mechanism: Mechanism) -> float | None:
     match mechanism:
         case GaussianReleases() | PureRelease():
             return mechanism.sensitivity.value
-        case PoissonDPSGD() | FixedSizeDPSGD():
+        case PoissonDPSGD() | FixedSizeDPSGD() | WithoutReplacementDPSGD():
             return mechanism.max_grad_norm.value
+        case PoissonGroupDPSGD():  # whatever the group: the noise is what is measured
+            return mechanism.noise_per_clip * mechanism.max_grad_norm.value
         case UnnoisedRelease():
             return None
 
@@ -428,8 +449,9 @@ def _with_noise_doubled(releases: Any) -> Any:
 def composed_epsilon(releases: Parts, delta: float) -> float:
     """ε at `delta` of several releases with a noise multiplier each, one record differing.
 
-    Gaussian releases alone: the closed form. Pure ε alone: their sum. Otherwise autodp's Rényi DP,
-    whose curves add up.
+    Gaussian releases alone: the closed form. Pure ε alone: their sum. With groups (of which any
+    number differ) or samples without replacement: the accountant that knows them. Otherwise
+    autodp's Rényi DP, whose curves add up.
     """
     delta = accounting.check_delta(delta)
     releases = noised(releases)
@@ -437,6 +459,8 @@ def composed_epsilon(releases: Parts, delta: float) -> float:
         return math.inf
     if not releases:
         return 0.0
+    if any(composition.grouped or composition.fixed for composition, _ in releases):
+        return accounting.parts_epsilon(releases, delta)
     if all(composition.is_pure for composition, _ in releases):
         return sum(composition.pure / noise for composition, noise in releases)
     if all(composition.is_gaussian for composition, _ in releases):
@@ -459,8 +483,14 @@ def noised(releases: Parts) -> Parts | None:
 
 
 def renyi_curves(releases: Parts) -> list[Callable[[float], float]]:
-    """RDP(order) of each release, by autodp; every noise must be above 0 and finite."""
-    return [accounting._autodp_rdp(composition, noise) for composition, noise in releases]
+    """RDP(order) of each release, by autodp (groups by quadrature); every noise must be above 0 and
+    finite. Raises GraphDPError for samples of a fixed size."""
+    return [
+        accounting.groups_rdp(composition, noise)
+        if composition.grouped or composition.fixed
+        else accounting._autodp_rdp(composition, noise)
+        for composition, noise in releases
+    ]
 
 
 def smallest_epsilon(rdp: Callable[[float], float], delta: float) -> float:

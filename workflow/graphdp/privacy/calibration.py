@@ -60,7 +60,7 @@ class Calibration:
     noise_multiplier: noise std / sensitivity of every mechanism (1 / ε for a plan of pure
         releases); > 0 for a finite ε, 0.0 for ε = ∞, None when the plan releases nothing and so
         has no noise.
-    accounting: the primary accountant first (autodp; pure ε add up without one).
+    accounting: the primary accountant (see `accounting.primary`) first; pure ε add up without one.
     """
 
     plan: Plan
@@ -160,7 +160,9 @@ def calibrate(
         while composition.pure / noise > epsilon:  # by a rounding error at most
             noise = math.nextafter(noise, math.inf)
     else:
-        noise = _smallest_noise(lambda x: accounting.epsilon(plan, x, delta), aim, what)
+        # Privacy loss distributions grow as the noise falls: come near the root in small strides.
+        stride = 1.5 if composition.grouped else 4.0
+        noise = _smallest_noise(lambda x: accounting.epsilon(plan, x, delta), aim, what, stride)
     if not noise > 0:
         raise GraphDPError(f"{what}: noise multiplier {noise!r} for a finite epsilon; report a bug")
     if accounting.has_second_library(composition):
@@ -170,21 +172,26 @@ def calibrate(
     return Calibration(plan, float(epsilon), delta, noise, entries)
 
 
-def _smallest_noise(epsilon_at: Callable[[float], float], aim: float, what: str) -> float:
-    """The least noise with ε ≤ `aim`, from the private side: within 1 + `TOLERANCE` of it."""
+def _smallest_noise(
+    epsilon_at: Callable[[float], float], aim: float, what: str, stride: float = 4.0
+) -> float:
+    """The least noise with ε ≤ `aim`, from the private side: within 1 + `TOLERANCE` of it.
+
+    stride: factor by which the noise goes up or down until it brackets the root.
+    """
     from scipy.optimize import brentq
 
     high = 1.0
     while epsilon_at(high) > aim:
-        high *= 4
+        high *= stride
         if high > _MOST_NOISE:
             raise GraphDPError(
                 f"{what}: epsilon {aim:g} needs a noise multiplier above {_MOST_NOISE:g}; "
                 f"raise epsilon"
             )
-    low = high / 4
+    low = high / stride
     while epsilon_at(low) <= aim:
-        high, low = low, low / 4
+        high, low = low, low / stride
         if low < _LEAST_NOISE:
             raise GraphDPError(
                 f"{what}: epsilon {aim:g} needs a noise multiplier below {_LEAST_NOISE:g}; "
@@ -209,7 +216,9 @@ def _smallest_noise(epsilon_at: Callable[[float], float], aim: float, what: str)
 def _account(
     plan: Plan, noise: float, delta: float, with_pld: bool
 ) -> tuple[AccountedEpsilon, ...]:
-    """ε by every accountant that applies, autodp first."""
+    """ε by every accountant that applies, the primary one first."""
+    if plan.composition.grouped or plan.composition.fixed:
+        return _account_own(plan, noise, delta)
     autodp = f"autodp {version('autodp')}"
     google = f"dp-accounting {version('dp-accounting')}"
     composition = plan.composition
@@ -242,6 +251,21 @@ def _account(
         tight = accounting.epsilon(plan, noise, delta, "pld")
         entries.append(AccountedEpsilon("pld", tight, "privacy loss distribution", google))
     return tuple(entries)
+
+
+def _account_own(plan: Plan, noise: float, delta: float) -> tuple[AccountedEpsilon, ...]:
+    """As `_account`, for groups and for samples of a fixed size, which autodp does not account."""
+    google = f"dp-accounting {version('dp-accounting')}"
+    if plan.composition.fixed:
+        value, order = accounting.google_rdp_epsilon(plan.composition, noise, delta)
+        method = "Rényi DP, sampling without replacement"
+        return (AccountedEpsilon("dp_accounting", value, method, google, order),)
+    tight = accounting.epsilon(plan, noise, delta, "pld")
+    loose = accounting.epsilon(plan, noise, delta, "renyi")
+    return (
+        AccountedEpsilon("pld", tight, "privacy loss distribution of groups", google),
+        AccountedEpsilon("renyi", loose, "Rényi DP by quadrature, looser: cross-check", ""),
+    )
 
 
 def _check(plan: Plan, target: float, noise: float, entries: tuple[AccountedEpsilon, ...]) -> None:

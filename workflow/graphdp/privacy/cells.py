@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from graphdp.data.split import Split, split
+from graphdp.data.split import GAP_FRACTIONS, Split, split
 from graphdp.errors import GraphDPError
 from graphdp.privacy.bases import bases, calibration_plan, epsilon_at
 from graphdp.privacy.calibration import Calibration, calibrate, default_delta
@@ -13,8 +13,14 @@ from graphdp.privacy.calibration import Calibration, calibrate, default_delta
 def split_of(
     raw_num_nodes: int, node_ids: np.ndarray, study_seed: int, rule: str, seed: int
 ) -> Split:
-    """The split of repeat `seed`: rule "shared" gives every repeat that of seed 0."""
-    return split(raw_num_nodes, node_ids, study_seed, seed if rule == "per_seed" else 0)
+    """The split of repeat `seed`.
+
+    rule: "shared" (every repeat has that of seed 0) or "per_seed", with GAP's shares, or followed
+    by other shares of training, validation and test nodes: "shared 0.025/0.025/0.95".
+    """
+    kind, _, shares = rule.partition(" ")
+    fractions = tuple(map(float, shares.split("/"))) if shares else GAP_FRACTIONS
+    return split(raw_num_nodes, node_ids, study_seed, seed if kind == "per_seed" else 0, fractions)
 
 
 def calibrate_cell(
@@ -32,12 +38,12 @@ def calibrate_cell(
     """Calibrate every plan setting x number of training nodes of a cell.
 
     delta: "auto" for 10^-digits of the number of protected units (directed edges at edge level,
-    training nodes at node level), or a number; ignored at level none. calibrate_for: "published" or
-    "corrected", the analysis that meets the target. Returns JSON-able entries: `dataset`,
-    `settings`, `num_train`, what `Calibration.to_dict` gives and, as `epsilons`, what this noise is
-    worth under every analysis of the method. num_nodes: nodes of the graph; with it a degree bound
-    that bounds nothing is refused. Raises `GraphDPError` as `calibrate` does, and if δ is not below
-    1 / number of units.
+    training nodes at node and k-neighbour level), or a number; ignored at level none.
+    calibrate_for: "published" or "corrected", the analysis that meets the target. Returns JSON-able
+    entries: `dataset`, `settings`, `num_train`, what `Calibration.to_dict` gives and, as
+    `epsilons`, what this noise is worth under every analysis of the method. num_nodes: nodes of the
+    graph; with it a degree bound that bounds nothing is refused. Raises `GraphDPError` as
+    `calibrate` does, and if δ is not below 1 / number of units.
     """
     entries = []
     for setting in settings:
@@ -51,7 +57,7 @@ def calibrate_cell(
             result = calibrate(
                 calibration_plan(method, level, setting, num_train, calibrate_for),
                 float(epsilon),
-                _delta(level, num_train if level == "node" else num_edges, delta),
+                _delta(level, num_edges if level == "edge" else num_train, delta),
             )
             entry = {"dataset": dataset, "settings": setting, "num_train": num_train}
             epsilons = _epsilons(method, level, setting, num_train, result)
@@ -89,7 +95,7 @@ def _delta(level: str, units: int, delta: str | float) -> float | None:
     if delta >= 1 / units:
         raise GraphDPError(
             f"config: delta {delta:g} must be below 1/{units}, one over the number of protected "
-            f"{'training nodes' if level == 'node' else 'edges'}; use e.g. {default_delta(units):g}"
+            f"{'edges' if level == 'edge' else 'training nodes'}; use e.g. {default_delta(units):g}"
         )
     return float(delta)
 

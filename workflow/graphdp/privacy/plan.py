@@ -13,12 +13,13 @@ is 1 / ε, which is what a Laplace mechanism's scale is in units of its sensitiv
 import math
 import re
 from collections import Counter
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar
 
 from graphdp.errors import GraphDPError
 
-LEVELS = ("none", "edge", "node")
+#: "k5" (any number) protects a node's features and label, and 5 of its neighbours.
+LEVELS = ("none", "edge", "node", "k<number>")
 BASES = ("as_published", "as_implemented", "corrected")
 STATUSES = ("proven", "conditional", "refuted")
 #: Who differs between two adjacent graphs; `k_neighbor(k)` stands for every k ≥ 0.
@@ -53,6 +54,25 @@ def is_adjacency(value: object) -> bool:
     """Whether `value` names an adjacency of the project's vocabulary (`ADJACENCIES`)."""
     return isinstance(value, str) and (
         value in ADJACENCIES[:-1] or re.fullmatch(r"k_neighbor\(\d+\)", value) is not None
+    )
+
+
+def neighbors(level: str) -> int | None:
+    """The k of a k-neighbour level ("k5" gives 5); None at every other level."""
+    found = re.fullmatch(r"k(\d+)", level) if isinstance(level, str) else None
+    return None if found is None else int(found[1])
+
+
+def level_kind(level: str) -> str:
+    """The kind of a level: "none", "edge", "node", or "k" for every k-neighbour level."""
+    return level if neighbors(level) is None else "k"
+
+
+def check_level(what: str, level: str) -> None:
+    """GraphDPError unless `level` is one of `LEVELS`."""
+    _require(
+        level in LEVELS[:-1] or neighbors(level) is not None,
+        f"{what} is {level!r}; choose one of {', '.join(LEVELS)}",
     )
 
 
@@ -109,6 +129,21 @@ class GaussianReleases:
         return self.count == 0 or self.sensitivity.value == 0
 
 
+def _check_rounds(mechanism: Any) -> None:
+    """Refuse a sampled phase without a rate, a number of steps or a clip; the rate as a float."""
+    query, rate, steps = mechanism.query, mechanism.sampling_rate, mechanism.steps
+    _require(
+        _is_finite(rate) and 0 < rate <= 1,
+        f"{query}: sampling rate is {rate!r}; it must lie in (0, 1]",
+    )
+    _require(_is_count(steps), f"{query}: steps is {steps!r}; give a whole number of at least 0")
+    _require(
+        mechanism.max_grad_norm.value > 0,
+        f"{query}: max_grad_norm is {mechanism.max_grad_norm.value}; it must be above 0",
+    )
+    object.__setattr__(mechanism, "sampling_rate", float(rate))
+
+
 @dataclass(frozen=True)
 class PoissonDPSGD:
     """DP-SGD or DP-Adam: `steps` noisy sums of clipped gradients over Poisson samples.
@@ -127,19 +162,74 @@ class PoissonDPSGD:
     phase: str
 
     def __post_init__(self) -> None:
+        _check_rounds(self)
+
+    @property
+    def releases_nothing(self) -> bool:
+        """True when no private data enters any output."""
+        return self.steps == 0
+
+
+@dataclass(frozen=True)
+class PoissonGroupDPSGD:
+    """DP-SGD or DP-Adam over Poisson samples when up to `group_size` records are replaced at once.
+
+    As `PoissonDPSGD`, but between two adjacent data sets the same `group_size` records may all have
+    other contents. Every record keeps its own independent coin, so how many of the group are in a
+    batch is binomial. `graphdp.privacy.group` holds the lemma by which this is accounted; the
+    guarantee is that of replacement, not of adding or removing.
+
+    max_grad_norm: C, the clip of one record's gradient. noise_per_clip: the noise on the sum has
+    standard deviation noise_multiplier × noise_per_clip × max_grad_norm.value. Any value above 0 is
+    accounted exactly; it shares the privacy loss between this phase and the plan's others.
+    """
+
+    kind: ClassVar[str] = "poisson_group_dpsgd"
+
+    query: str
+    sampling_rate: float
+    steps: int
+    group_size: int
+    max_grad_norm: Sensitivity
+    noise_per_clip: float
+    phase: str
+
+    def __post_init__(self) -> None:
+        _check_rounds(self)
         _require(
-            _is_finite(self.sampling_rate) and 0 < self.sampling_rate <= 1,
-            f"{self.query}: sampling rate is {self.sampling_rate!r}; it must lie in (0, 1]",
+            _is_count(self.group_size) and self.group_size >= 1,
+            f"{self.query}: group_size is {self.group_size!r}; give a whole number of at least 1",
         )
         _require(
-            _is_count(self.steps),
-            f"{self.query}: steps is {self.steps!r}; give a whole number of at least 0",
+            _is_finite(self.noise_per_clip) and self.noise_per_clip > 0,
+            f"{self.query}: noise_per_clip is {self.noise_per_clip!r}; it must be above 0",
         )
-        _require(
-            self.max_grad_norm.value > 0,
-            f"{self.query}: max_grad_norm is {self.max_grad_norm.value}; it must be above 0",
-        )
-        object.__setattr__(self, "sampling_rate", float(self.sampling_rate))
+        object.__setattr__(self, "noise_per_clip", float(self.noise_per_clip))
+
+    @property
+    def releases_nothing(self) -> bool:
+        """True when no private data enters any output."""
+        return self.steps == 0
+
+
+@dataclass(frozen=True)
+class WithoutReplacementDPSGD:
+    """DP-SGD or DP-Adam over samples of a fixed size without replacement, one record replaced.
+
+    Noise of standard deviation noise_multiplier × max_grad_norm.value; max_grad_norm.value is what
+    the sum is *taken* to move by, 2C for one replaced record.
+    """
+
+    kind: ClassVar[str] = "without_replacement_dpsgd"
+
+    query: str
+    sampling_rate: float
+    steps: int
+    max_grad_norm: Sensitivity
+    phase: str
+
+    def __post_init__(self) -> None:
+        _check_rounds(self)
 
     @property
     def releases_nothing(self) -> bool:
@@ -249,11 +339,16 @@ class UnnoisedRelease:
         return False
 
 
-Mechanism = GaussianReleases | PoissonDPSGD | FixedSizeDPSGD | PureRelease | UnnoisedRelease
-_KINDS: dict[str, type] = {
-    cls.kind: cls
-    for cls in (GaussianReleases, PoissonDPSGD, FixedSizeDPSGD, PureRelease, UnnoisedRelease)
-}
+Mechanism = (
+    GaussianReleases
+    | PoissonDPSGD
+    | PoissonGroupDPSGD
+    | FixedSizeDPSGD
+    | WithoutReplacementDPSGD
+    | PureRelease
+    | UnnoisedRelease
+)
+_KINDS: dict[str, type] = {cls.kind: cls for cls in Mechanism.__args__}
 
 
 @dataclass(frozen=True)
@@ -265,6 +360,8 @@ class Composition:
     unnoised: whether something is released without noise.
     fixed_size: sorted (`FixedSizeDPSGD.sampling`, steps) pairs.
     pure: sum of the shares of releases with pure ε, whose ε is pure / noise multiplier.
+    grouped: sorted (sampling_rate, group_size, noise_per_clip, steps) of `PoissonGroupDPSGD`.
+    fixed: sorted (sampling_rate, steps) of `WithoutReplacementDPSGD`.
     """
 
     gaussian: int
@@ -272,23 +369,38 @@ class Composition:
     unnoised: bool
     fixed_size: tuple[tuple[tuple[int, int, int], int], ...] = ()
     pure: float = 0.0
+    grouped: tuple[tuple[float, int, float, int], ...] = ()
+    fixed: tuple[tuple[float, int], ...] = ()
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is released, that is ε = 0 exactly."""
-        return not (self.gaussian or self.sampled or self.unnoised or self.fixed_size or self.pure)
+        return not (
+            self.gaussian
+            or self.sampled
+            or self.unnoised
+            or self.fixed_size
+            or self.pure
+            or self.grouped
+            or self.fixed
+        )
 
     @property
     def is_pure(self) -> bool:
         """Whether all there is are releases with pure ε, whose ε add up."""
-        return self.pure > 0 and not (
-            self.gaussian or self.sampled or self.unnoised or self.fixed_size
-        )
+        return self.pure > 0 and not self.gaussian and replace(self, pure=0.0).is_gaussian
 
     @property
     def is_gaussian(self) -> bool:
         """Whether all there is are Gaussian releases, which compose exactly (or nothing)."""
-        return not (self.sampled or self.unnoised or self.fixed_size or self.pure)
+        return not (
+            self.sampled
+            or self.unnoised
+            or self.fixed_size
+            or self.pure
+            or self.grouped
+            or self.fixed
+        )
 
 
 @dataclass(frozen=True)
@@ -296,7 +408,7 @@ class Plan:
     """Everything that one trained model releases about the private data. Hashable.
 
     method: the method's name, e.g. "gap".
-    level: "none", "edge" or "node".
+    level: "none", "edge", "node", or "k<number>" for so many neighbours.
     adjacency: one of `ADJACENCIES`; "" at level "none".
     basis: whose analysis this is, one of `BASES`.
     status: "proven", "conditional" (holds under `assumptions`) or "refuted" (a counterexample
@@ -324,7 +436,7 @@ class Plan:
         object.__setattr__(self, "assumptions", tuple(self.assumptions))
         object.__setattr__(self, "mechanisms", tuple(self.mechanisms))
         _require(bool(self.method), "the plan has no method; give the method's name")
-        _one_of("level", self.level, LEVELS)
+        check_level("level", self.level)
         _one_of("basis", self.basis, BASES)
         if self.level == "none":
             _require(
@@ -358,6 +470,8 @@ class Plan:
         sampled: Counter[float] = Counter()
         fixed_size: Counter[tuple[int, int, int]] = Counter()
         pure = 0.0
+        grouped: Counter[tuple[float, int, float]] = Counter()
+        fixed: Counter[float] = Counter()
         unnoised = False
         for mechanism in self.mechanisms:
             match mechanism:
@@ -374,6 +488,11 @@ class Plan:
                     fixed_size[mechanism.sampling] += mechanism.steps
                 case PureRelease():
                     pure += mechanism.share
+                case PoissonGroupDPSGD():
+                    records = mechanism.group_size, mechanism.noise_per_clip
+                    grouped[mechanism.sampling_rate, *records] += mechanism.steps
+                case WithoutReplacementDPSGD():
+                    fixed[mechanism.sampling_rate] += mechanism.steps
                 case UnnoisedRelease():
                     unnoised = True
         return Composition(
@@ -382,6 +501,8 @@ class Plan:
             unnoised,
             tuple(sorted(fixed_size.items())),
             pure,
+            tuple((*sort, steps) for sort, steps in sorted(grouped.items())),
+            tuple(sorted(fixed.items())),
         )
 
     def to_dict(self) -> dict[str, Any]:

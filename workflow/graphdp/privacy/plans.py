@@ -5,37 +5,38 @@ from dataclasses import replace
 from graphdp.errors import GraphDPError
 from graphdp.privacy import sensitivity
 from graphdp.privacy.plan import (
-    LEVELS,
     FixedSizeDPSGD,
     GaussianReleases,
     Plan,
     PoissonDPSGD,
     PureRelease,
     UnnoisedRelease,
+    check_level,
     dpsgd_rounds,
+    neighbors,
 )
 
 #: What bounds a node's out-degree: GAP's sample of its edges, or candidates drawn without them.
 DEGREE_BOUNDS = ("sampling", "public_candidates")
 
 # The same words wherever the same thing is taken for granted.
-_TRAINING_COUNT_IS_PUBLIC = (
+TRAINING_COUNT_IS_PUBLIC = (
     "The number of training nodes is public: it sets the sampling rate and the steps."
 )
-_SELECTION_IS_UNCOUNTED = (
+SELECTION_IS_UNCOUNTED = (
     "Choosing a checkpoint or hyperparameters by validation accuracy reads private labels; "
     "that is not counted."
 )
-_FEATURES_ARE_PUBLIC = "Node features, labels and the set of nodes are public; only edges are not."
+FEATURES_ARE_PUBLIC = "Node features, labels and the set of nodes are public; only edges are not."
 _CANDIDATES_ARE_PUBLIC = (
     "Whom a node may send to is drawn from a public universe of ids with a seed that does not "
     "depend on the graph; an absent id sends nothing."
 )
-_ROW_IS_WITHHELD = (
+ROW_IS_WITHHELD = (
     "The protected node's own row of each aggregate is not published and its prediction is not "
     "asked for; in training the row enters only its own clipped gradient."
 )
-_EDGE_COUNT_IS_PUBLIC = "The number of edges may be used to choose δ; it is taken as public."
+EDGE_COUNT_IS_PUBLIC = "The number of edges may be used to choose δ; it is taken as public."
 
 
 def _dpsgd(
@@ -66,8 +67,9 @@ def _not_private(method: str) -> Plan:
 
 
 def _check_level(method: str, level: str) -> None:
-    if level not in LEVELS:
-        raise GraphDPError(f"{method}: level is {level!r}; choose one of {', '.join(LEVELS)}")
+    check_level(f"{method}: level", level)
+    if neighbors(level) is not None:
+        raise GraphDPError(f"{method} knows no k-neighbour level; use node, which it equals there")
 
 
 def _check_given(method: str, **settings: object) -> None:
@@ -118,7 +120,7 @@ def gap_plan(
         published,
         basis="corrected",
         status="conditional",
-        assumptions=(_CANDIDATES_ARE_PUBLIC, _ROW_IS_WITHHELD, *published.assumptions[2:]),
+        assumptions=(_CANDIDATES_ARE_PUBLIC, ROW_IS_WITHHELD, *published.assumptions[2:]),
         mechanisms=tuple(
             replace(mechanism, sensitivity=bound)
             if isinstance(mechanism, GaussianReleases)
@@ -209,8 +211,8 @@ def _perturbed_plan(
             status="proven",
             assumptions=(
                 "One directed entry of the adjacency matrix differs; an undirected edge is two.",
-                _FEATURES_ARE_PUBLIC,
-                _EDGE_COUNT_IS_PUBLIC,
+                FEATURES_ARE_PUBLIC,
+                EDGE_COUNT_IS_PUBLIC,
             ),
             own_row_covered=None,
             mechanisms=(releases,),
@@ -226,8 +228,8 @@ def _perturbed_plan(
             "The out-degree bound of the other nodes does not depend on the protected node; "
             "random sampling of neighbours breaks this.",
             "The protected node's own row of each aggregate is not released.",
-            _TRAINING_COUNT_IS_PUBLIC,
-            _SELECTION_IS_UNCOUNTED,
+            TRAINING_COUNT_IS_PUBLIC,
+            SELECTION_IS_UNCOUNTED,
         ),
         own_row_covered=False,
         mechanisms=(
@@ -264,7 +266,7 @@ def mlp_plan(
             adjacency="edge_directed",
             basis="as_published",
             status="proven",
-            assumptions=(_FEATURES_ARE_PUBLIC,),
+            assumptions=(FEATURES_ARE_PUBLIC,),
             own_row_covered=None,
             mechanisms=(),
         )
@@ -283,8 +285,8 @@ def mlp_plan(
         status="conditional",
         assumptions=(
             "Only the weights are released; a prediction also reads the queried node's features.",
-            _TRAINING_COUNT_IS_PUBLIC,
-            _SELECTION_IS_UNCOUNTED,
+            TRAINING_COUNT_IS_PUBLIC,
+            SELECTION_IS_UNCOUNTED,
         ),
         own_row_covered=None,
         mechanisms=(_dpsgd("classifier", num_train, batch_size, epochs, max_grad_norm),),
@@ -344,7 +346,7 @@ def sage_plan(
             adjacency="edge_directed",
             basis="as_published",
             status="proven",
-            assumptions=(_FEATURES_ARE_PUBLIC, _EDGE_COUNT_IS_PUBLIC),
+            assumptions=(FEATURES_ARE_PUBLIC, EDGE_COUNT_IS_PUBLIC),
             own_row_covered=None,
             mechanisms=tuple(
                 PureRelease(query, sensitivity.perturbed_pairs(1), share, phase)
@@ -371,8 +373,8 @@ def sage_plan(
             "The bounded lists of the other nodes do not depend on the protected node; "
             "random sampling of neighbours breaks this.",
             "The protected node's own row of the aggregate is not released.",
-            _TRAINING_COUNT_IS_PUBLIC,
-            _SELECTION_IS_UNCOUNTED,
+            TRAINING_COUNT_IS_PUBLIC,
+            SELECTION_IS_UNCOUNTED,
         ),
         own_row_covered=False,
         mechanisms=(

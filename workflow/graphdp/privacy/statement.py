@@ -25,8 +25,12 @@ from graphdp.privacy.plan import (
     Mechanism,
     Plan,
     PoissonDPSGD,
+    PoissonGroupDPSGD,
     PureRelease,
     UnnoisedRelease,
+    WithoutReplacementDPSGD,
+    level_kind,
+    neighbors,
 )
 
 SCHEMA = Path("config/statement.schema.json")
@@ -64,7 +68,7 @@ class DegreeBound(_Part):
 class Guarantee(_Part):
     """What two adjacent graphs differ in."""
 
-    level: Literal["none", "edge", "node"]
+    level: Annotated[str, Field(pattern=r"^(none|edge|node|k[0-9]+)$")]
     adjacency: str
     unit: str
     own_row_covered: bool | None
@@ -89,7 +93,15 @@ class Release(_Part):
 class MechanismEntry(_Part):
     """One mechanism with the noise that was drawn."""
 
-    kind: Literal["gaussian", "poisson_dpsgd", "fixed_size_dpsgd", "pure", "unnoised"]
+    kind: Literal[
+        "gaussian",
+        "poisson_dpsgd",
+        "poisson_group_dpsgd",
+        "fixed_size_dpsgd",
+        "without_replacement_dpsgd",
+        "pure",
+        "unnoised",
+    ]
     query: str
     phase: str
     norm: Literal["L2", "L1", ""]
@@ -256,7 +268,7 @@ def statement(
     if entry not in tried:
         raise GraphDPError("the statement's own setting is not among those tried; add it")
     delta = entry["delta"]
-    units = data.train_nodes if plan.level == "node" else data.directed_edges
+    units = data.train_nodes if _protects_nodes(plan) else data.directed_edges
     if delta is not None and delta * units >= 1:
         raise GraphDPError(
             f"delta {delta:g} is not below 1/{units}, one over the number of protected units; "
@@ -364,10 +376,21 @@ def _guarantee(plan: Plan, settings: dict[str, Any]) -> Guarantee:
     return Guarantee(
         level=plan.level,
         adjacency=plan.adjacency,
-        unit=_UNITS[plan.adjacency],
+        unit=_unit(plan),
         own_row_covered=plan.own_row_covered,
         degree_bound=bound,
     )
+
+
+def _unit(plan: Plan) -> str:
+    k = neighbors(plan.level)
+    if k is not None:
+        return f"one node whose features, label, {k} in-edges and {k} out-edges are replaced"
+    return _UNITS[plan.adjacency]
+
+
+def _protects_nodes(plan: Plan) -> bool:
+    return level_kind(plan.level) in ("node", "k")
 
 
 def _protection(plan: Plan) -> Protection:
@@ -377,7 +400,7 @@ def _protection(plan: Plan) -> Protection:
             protected=[f"Edges of {splits}."],
             not_protected=[f"Features, labels and the set of nodes ({splits}): taken as public."],
         )
-    if plan.level == "node":
+    if _protects_nodes(plan):
         edges = ["Out-edges of a node, as messages to others."] if _aggregates(plan) else []
         return Protection(
             protected=["Features and labels of training nodes.", *edges],
@@ -454,12 +477,12 @@ def _inference(plan: Plan) -> str:
         )
     if plan.level == "edge":
         return "Predictions use the aggregates released in training; no edge is read again."
-    if plan.level == "node" and _aggregates(plan):
+    if _protects_nodes(plan) and _aggregates(plan):
         return (
             "Predictions use the aggregates released in training. Rows of other nodes are covered; "
             "the protected node's own row, and so its own prediction, is not."
         )
-    if plan.level == "node":
+    if _protects_nodes(plan):
         return "A prediction reads the queried node's features and nothing of other nodes."
     return "None."
 
@@ -479,6 +502,8 @@ def _mechanism(mechanism: Mechanism, noise: float | None) -> MechanismEntry:
             sampling="none",
             sampling_rate=None,
         )
+    if isinstance(mechanism, PoissonGroupDPSGD):
+        return _group_mechanism(mechanism, noise, common)
     if isinstance(mechanism, PureRelease):
         bound = mechanism.sensitivity
         return MechanismEntry(
@@ -494,11 +519,13 @@ def _mechanism(mechanism: Mechanism, noise: float | None) -> MechanismEntry:
             sampling_rate=None,
         )
     poisson = isinstance(mechanism, PoissonDPSGD)
-    sampled = poisson or isinstance(mechanism, FixedSizeDPSGD)
+    sampled = poisson or isinstance(mechanism, FixedSizeDPSGD | WithoutReplacementDPSGD)
     bound = mechanism.max_grad_norm if sampled else mechanism.sensitivity
     rate = None
-    if sampled:
-        rate = mechanism.sampling_rate if poisson else mechanism.batch_size / mechanism.population
+    if isinstance(mechanism, FixedSizeDPSGD):
+        rate = mechanism.batch_size / mechanism.population
+    elif sampled:
+        rate = mechanism.sampling_rate
     return MechanismEntry(
         **common,
         norm="L2",
@@ -510,6 +537,26 @@ def _mechanism(mechanism: Mechanism, noise: float | None) -> MechanismEntry:
         count=mechanism.steps if sampled else mechanism.count,
         sampling="poisson" if poisson else "without_replacement" if sampled else "none",
         sampling_rate=rate,
+    )
+
+
+def _group_mechanism(
+    mechanism: PoissonGroupDPSGD, noise: float | None, common: dict[str, str]
+) -> MechanismEntry:
+    """The whole group may be in a batch, so the sum moves by up to 2gC."""
+    clip, size = mechanism.max_grad_norm.value, mechanism.group_size
+    std = None if noise is None else noise * mechanism.noise_per_clip * clip
+    return MechanismEntry(
+        **common,
+        norm="L2",
+        sensitivity=2 * size * clip,
+        formula=f"2*{size}*C",
+        source=f"triangle inequality over {size} replaced records; lemma of graphdp.privacy.group",
+        noise_multiplier=None if std is None else std / (2 * size * clip),
+        noise_std=std,
+        count=mechanism.steps,
+        sampling="poisson",
+        sampling_rate=mechanism.sampling_rate,
     )
 
 
@@ -538,7 +585,14 @@ def _account(analysis: Plan, reference: Plan, noise: float, delta: float | None)
     computed = 0 < epsilon < math.inf
     composition = analysis.composition
     renyi = computed and not (composition.is_gaussian or composition.is_pure)
-    if renyi:
+    own = accounting.primary(composition) if computed else ""
+    renyi = renyi and own == "autodp"
+    google = f"dp-accounting {version('dp-accounting')}"
+    if own == "pld":
+        method, library = "privacy loss distribution of groups", google
+    elif own == "dp_accounting":
+        method, library = "Rényi DP, sampling without replacement", google
+    elif renyi:
         method, library = "Rényi DP, Poisson amplification", f"autodp {version('autodp')}"
         if composition.fixed_size:
             method = accounting.FIXED_SIZE_METHOD
@@ -553,7 +607,7 @@ def _account(analysis: Plan, reference: Plan, noise: float, delta: float | None)
     return AccountingEntry(
         **_claim(analysis, epsilon, delta),
         own_row_covered=analysis.own_row_covered,
-        accountant=("autodp" if renyi else "exact") if computed else "",
+        accountant=("exact" if own == "autodp" and not renyi else own),
         library=library,
         method=method,
         orders=accounting.RDP_ORDERS_TEXT if renyi else "",
@@ -644,7 +698,7 @@ def _uncounted(plan: Plan, checkpoint: str, tried: int, repeats: int) -> list[st
     uncounted.append("Degree bound, epochs and other ranges of the search come from the papers.")
     if plan.level == "edge":
         uncounted.append("The number of edges is published; δ is chosen by it.")
-    if plan.level == "node":
+    if _protects_nodes(plan):
         uncounted.append("The number of training nodes is published; δ and the steps depend on it.")
     return uncounted
 
