@@ -5,7 +5,7 @@ wildcard_constraints:
     study=STUDY.study,
     dataset=r"[A-Za-z0-9][A-Za-z0-9._-]*",
     method=r"[a-z]+",
-    level=r"none|edge|node",
+    level=r"none|edge|node|k[0-9]+",
     epsilon=r"inf|[0-9.]+(e[+-]?[0-9]+)?",
     experiment=r"[A-Za-z0-9][A-Za-z0-9._-]*",
     bound=r"[0-9]+(-public_candidates|-both_degrees)?",
@@ -66,6 +66,10 @@ def script_code(script, stage=""):
     return of_job
 
 
+def split_rule(wildcards):
+    return STUDY.split_rule(wildcards.dataset)
+
+
 def method_code(script):
     """A parameter: as `script_code`, with the whole of the job's method."""
     return lambda wildcards: code.digest(
@@ -116,6 +120,9 @@ def fit_inputs(wildcards):
         inputs["bounded"] = bounded_files(wildcards)
     if "perturb" in stages:
         inputs["perturbed"] = perturbed_files(wildcards)
+    if "embed" in stages:
+        stem = f"results/{STUDY.study}/embeddings/{cell_path(wildcards)}"
+        inputs["embeddings"] = f"{stem}/{wildcards.block}.npz"
     if "aggregate" not in stages:
         return inputs
     stem = f"results/{STUDY.study}/aggregates/{cell_path(wildcards)}/{wildcards.block}"

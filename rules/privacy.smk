@@ -52,7 +52,7 @@ rule calibrate:
         settings=lambda wildcards: GRID.plan_settings(cell_path(wildcards)),
         delta=STUDY.delta,
         calibrate_for=STUDY.calibrate_for,
-        split=STUDY.split,
+        split=split_rule,
         # One split serves every seed unless each seed has its own.
         seeds=STUDY.seeds if STUDY.split == "per_seed" else 1,
         study_seed=STUDY.study_seed,

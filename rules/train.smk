@@ -19,7 +19,7 @@ rule encode:
     params:
         settings=lambda wildcards: GRID.encoder_settings(cell_path(wildcards)),
         study_seed=STUDY.study_seed,
-        split=STUDY.split,
+        split=split_rule,
         checkpoint=STUDY.checkpoint,
         code=script_code("encode", stage="encode"),
     script:
@@ -43,12 +43,38 @@ rule aggregate:
     params:
         settings=lambda wildcards: GRID.release_settings(cell_path(wildcards)),
         study_seed=STUDY.study_seed,
-        split=STUDY.split,
+        split=split_rule,
         checkpoint=STUDY.checkpoint,
         cache="results/cache/aggregates",
         code=script_code("aggregate", stage="aggregate"),
     script:
         "../workflow/scripts/aggregate.py"
+
+
+rule embed:
+    input:
+        graph="results/data/graphs/{dataset}.npz",
+        calibration=calibration_file,
+        bounded=bounded_files,
+    output:
+        embeddings=f"results/{{study}}/embeddings/{BLOCK}.npz",
+        usage=f"results/{{study}}/embeddings/{BLOCK}.json",
+    log:
+        f"results/{{study}}/logs/embed/{BLOCK}.log",
+    conda:
+        ENVIRONMENT
+    threads: STUDY.threads
+    resources:
+        gpu=STUDY.gpu,
+        mem_mb=STUDY.memory_mb + 1500,
+    params:
+        settings=lambda wildcards: GRID.release_settings(cell_path(wildcards)),
+        study_seed=STUDY.study_seed,
+        split=split_rule,
+        checkpoint=STUDY.checkpoint,
+        code=script_code("embed", stage="embed"),
+    script:
+        "../workflow/scripts/embed.py"
 
 
 rule fit:
@@ -69,7 +95,7 @@ rule fit:
     params:
         settings=lambda wildcards: GRID.settings(cell_path(wildcards)),
         study_seed=STUDY.study_seed,
-        split=STUDY.split,
+        split=split_rule,
         checkpoint=STUDY.checkpoint,
         cache="results/cache/aggregates",
         code=script_code("fit", stage="fit"),

@@ -28,6 +28,7 @@ from pydantic import (
 
 from graphdp import methods
 from graphdp.errors import GraphDPError
+from graphdp.privacy.plan import level_kind
 
 
 def _epsilon_token(value: Any) -> str:
@@ -75,6 +76,11 @@ Epsilons = Annotated[list[Epsilon], Field(min_length=1), *OneOrMore]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 
 
+Share = Annotated[float, Field(gt=0, lt=1)]
+Fractions = tuple[Share, Share, Share]
+KNeighbors = Annotated[str, Field(pattern=r"^k[0-9]+$")]
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -83,13 +89,20 @@ def _grid_type(method: str, level: str, settings: type[BaseModel]) -> type[BaseM
     """The type of an experiment's entry: each hyperparameter as a value or a list of values."""
     fields: dict[str, Any] = {
         "method": (Literal[method], Field(description="which method")),
-        "level": (Literal[level], Field(description="what is protected")),
+        "level": (
+            KNeighbors if level == "k" else Literal[level],
+            Field(description="what is protected"),
+        ),
     }
     if level != "none":
         fields["epsilon"] = (
             Epsilons,
             Field(description="the finite ε of this level, as published"),
         )
+    fields["datasets"] = (
+        list[Name] | None,
+        Field(None, description="only these datasets of the study, if given"),
+    )
     for name, info in settings.model_fields.items():
         item = info.annotation
         if info.metadata:
@@ -120,9 +133,11 @@ def _grid_entry(value: Any) -> BaseModel:
     if method not in known:
         raise ValueError(_unknown("method", str(method), known))
     levels = [lv for m, lv in GRIDS if m == method]
-    if level not in levels:
-        raise ValueError(_unknown(f"level of {method}", str(level), levels))
-    return GRIDS[method, level](**value)
+    kind = level_kind(level)
+    if kind not in levels or level == "k":
+        shown = ["k<number>" if lv == "k" else lv for lv in levels]
+        raise ValueError(_unknown(f"level of {method}", str(level), shown))
+    return GRIDS[method, kind](**value)
 
 
 GridEntry = Annotated[Any, BeforeValidator(_grid_entry)]
@@ -173,6 +188,11 @@ class Study(_Strict):
     study_seed: int = Field(12345, description="root of every random stream")
     split: Literal["shared", "per_seed"] = Field(
         "shared", description="one split for all repeats (as published), or one per repeat"
+    )
+    split_fractions: dict[Name, Fractions] = Field(
+        {},
+        description="dataset -> shares of training, validation and test nodes, where they are "
+        "not 0.75, 0.1, 0.15",
     )
     checkpoint: Literal["best_validation", "last"] = Field(
         "best_validation",
@@ -253,9 +273,14 @@ class Study(_Strict):
                     )
         return self
 
+    def split_rule(self, dataset: str) -> str:
+        """How a dataset is split, as `graphdp.privacy.cells.split_of` reads it."""
+        shares = self.split_fractions.get(dataset)
+        return f"{self.split} {'/'.join(map(str, shares))}" if shares else self.split
+
     def settings(self, dataset: str, entry: BaseModel) -> list[dict[str, Any]]:
         """Every hyperparameter setting of an experiment's entry on a dataset, as dictionaries."""
-        settings = methods.load(entry.method).LEVELS[entry.level]
+        settings = methods.load(entry.method).LEVELS[level_kind(entry.level)]
         grid = {name: getattr(entry, name) for name in settings.model_fields}
         for name, value in self.per_dataset.get(dataset, {}).items():
             if name in grid and name not in entry.model_fields_set:
@@ -352,7 +377,8 @@ def reference() -> str:
         "`epsilon`; every hyperparameter takes a value or a list of values.",
     ]
     for (method, level), grid in GRIDS.items():
-        lines += ["", f"### `{method}`, level `{level}`", "", *rows(grid, ("method", "level"))]
+        shown = "k<number>" if level == "k" else level
+        lines += ["", f"### `{method}`, level `{shown}`", "", *rows(grid, ("method", "level"))]
     return "\n".join(lines) + "\n"
 
 

@@ -8,6 +8,7 @@ from graphdp import methods
 from graphdp.config import Study
 from graphdp.degree import bound_name, parse_bound
 from graphdp.methods.settings import distinct, key
+from graphdp.privacy.plan import level_kind
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,8 @@ class Grid:
         for experiment, entries in self.study.experiments.items():
             fresh: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
             for entry in entries:
+                if entry.datasets is not None and dataset not in entry.datasets:
+                    continue
                 for epsilon in epsilons(self.study, entry):
                     name = (entry.method, entry.level, epsilon)
                     known = seen.setdefault(name, set())
@@ -124,7 +127,7 @@ class Grid:
         return distinct([read(cell.level, setting) for setting in cell.settings])
 
     def release_settings(self, path: str) -> list[dict[str, Any]]:
-        """The distinct parts of a cell's settings that its private aggregation reads."""
+        """The distinct parts of a cell's settings that its release of a matrix reads."""
         cell = self.cell(path)
         read = methods.load(cell.method).release_settings
         return distinct([read(cell.level, setting) for setting in cell.settings])
@@ -157,7 +160,9 @@ class Grid:
     def _spec(self, entry: Any) -> dict[str, Any]:
         spec = {"method": entry.method, "level": entry.level}
         spec["epsilon"] = epsilons(self.study, entry)
-        for name in methods.load(entry.method).LEVELS[entry.level].model_fields:
+        if entry.datasets is not None:
+            spec["datasets"] = list(entry.datasets)
+        for name in methods.load(entry.method).LEVELS[level_kind(entry.level)].model_fields:
             values = [value for value in getattr(entry, name) if value is not None]
             replaced = {
                 dataset: [own[name]]

@@ -17,6 +17,8 @@ def main(snakemake):
     elif "bound_degree" in method.STAGES:
         masks = degree.load_bounds(snakemake.input.bounded, graph=block.graph.fingerprint())
         inputs = [masks, AggregateCache(snakemake.params.cache)]
+    elif "embed" in method.STAGES:
+        inputs = [io.load_npz(snakemake.input.embeddings)]
     if "perturb" in method.STAGES:
         fingerprint = block.graph.fingerprint()
         inputs.append(perturbation.load_files(snakemake.input.perturbed, graph=fingerprint))

@@ -106,10 +106,10 @@ class BagBlock:
 
     def add_gradient(self, layer: Linear, gradients: Stack, g: Tensor) -> None:
         rows = g.transpose(1, 2).reshape(-1, 1, layer.outputs) * self.values[:, :, None]
-        _add_rows(gradients.rows, self.columns.flatten(), rows.flatten(0, 1))
+        add_rows(gradients.rows, self.columns.flatten(), rows.flatten(0, 1))
 
 
-def _add_rows(target: Tensor, index: Tensor, rows: Tensor) -> None:
+def add_rows(target: Tensor, index: Tensor, rows: Tensor) -> None:
     """target[index] += rows, summing repeated indices in a reproducible order."""
     if target.device.type == "cpu":
         target.index_add_(0, index, rows)

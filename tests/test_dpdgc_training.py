@@ -1,0 +1,493 @@
+"""DPDGC's two networks against plain PyTorch and Opacus; the release; what is refused."""
+
+import math
+
+import numpy as np
+import opacus
+import pytest
+import torch
+from scipy import sparse
+from scipy.stats import norm
+from torch import nn
+from torch.nn import functional as F
+
+from ensemble_fixture import one_thread  # noqa: F401  (used by every test here)
+from graphdp import aggregation, decoupled, rng
+from graphdp.data.csbm import csbm
+from graphdp.decoupled import (
+    Classifier,
+    DenseRows,
+    EmbeddingGradient,
+    Linkx,
+    Rounds,
+    SparseRows,
+    rows_of,
+    train_classifier,
+    train_embedding,
+)
+from graphdp.errors import GraphDPError
+from graphdp.methods import dpdgc, dpdgcofficial
+from graphdp.methods.block import Block
+from graphdp.privacy.cells import calibrate_cell, split_of
+from graphdp.privacy.plan import level_kind
+
+# Opacus' hooks on a first layer, whose input needs no gradient.
+pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")
+
+DOUBLE = torch.empty(0, dtype=torch.float64)
+NODES, HIDDEN, CLASSES, FEATURES = 90, 7, 3, 12
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return csbm(n=NODES, f=FEATURES, d=9.0, epsilon=3.25, phi=0.6, seed=1)
+
+
+@pytest.fixture
+def rows(graph):
+    return aggregation.in_edges(graph.indptr, graph.indices)
+
+
+def dense(rows):
+    a = np.zeros((rows.num_nodes, rows.num_nodes))
+    for i in range(rows.num_nodes):
+        a[i, rows.indices[rows.indptr[i] : rows.indptr[i + 1]]] = 1
+    return a
+
+
+def opacus_sum(model, x, y, clip):
+    """The sum of the clipped gradients of the samples, by Opacus, per parameter."""
+    module = opacus.GradSampleModule(model, loss_reduction="sum")
+    optimizer = opacus.optimizers.DPOptimizer(
+        torch.optim.SGD(module.parameters(), lr=1.0),
+        noise_multiplier=0.0,
+        max_grad_norm=clip,
+        expected_batch_size=1,
+        loss_reduction="sum",
+    )
+    F.cross_entropy(module(x), y, reduction="sum").backward()
+    optimizer.clip_and_accumulate()
+    return [p.summed_grad.detach().clone() for p in optimizer.params]
+
+
+class PlainEmbedding(nn.Module):
+    def __init__(self, head):
+        super().__init__()
+        self.linear = nn.Linear(NODES, HIDDEN).double()
+        self.head = head
+
+    def forward(self, a):
+        return F.selu(self.linear(a)) @ self.head
+
+
+@pytest.mark.parametrize("clip", [0.05, 1.0, 1e6])
+def test_clipped_sums_of_sparse_rows_are_those_of_opacus_on_dense_rows(graph, rows, clip):
+    """Also at isolated nodes, whose row has no entry."""
+    counts = np.diff(rows.indptr)
+    assert counts.min() >= 0 and counts.max() > 8
+    head = torch.tensor(decoupled.orthonormal(HIDDEN, CLASSES, np.random.default_rng(0)))
+    torch.manual_seed(0)
+    plain = PlainEmbedding(head)
+    with torch.no_grad():
+        plain.linear.weight.mul_(20)
+    values = torch.cat(
+        [plain.linear.weight.detach().T.reshape(-1), plain.linear.bias.detach()]
+    ).clone()
+    labels = torch.tensor(graph.y)
+    network = EmbeddingGradient(
+        SparseRows(rows.indptr, rows.indices, None, DOUBLE), labels, head, values
+    )
+    nodes = torch.tensor([0, 5, 17, 88, *range(30, 60)])
+    found = torch.zeros_like(values)
+    network.add(nodes, found, clip)
+    a = torch.tensor(dense(rows))[nodes]
+    weight, bias = opacus_sum(plain, a, labels[nodes], clip)
+    expected = torch.cat([weight.T.reshape(-1), bias])
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5 * float(expected.abs().max()))
+    # Without clipping: the plain gradient.
+    found = torch.zeros_like(values)
+    network.add(nodes, found, None)
+    fresh = PlainEmbedding(head)
+    fresh.load_state_dict({k.removeprefix("_module."): v for k, v in plain.state_dict().items()})
+    F.cross_entropy(fresh(a), labels[nodes], reduction="sum").backward()
+    expected = torch.cat([fresh.linear.weight.grad.T.reshape(-1), fresh.linear.bias.grad])
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+
+
+class PlainLinkx(nn.Module):
+    """The classifier written plainly, from `Linkx` and a flat vector of its parameters."""
+
+    def __init__(self, shape, values):
+        super().__init__()
+        self.shape = shape
+        views = decoupled._views(values, shape.shapes)
+        self.linears = nn.ModuleDict()
+        for name, (inputs, outputs) in shape.linears.items():
+            self.linears[name] = nn.Linear(inputs, outputs).double()
+            self.linears[name].weight.data = views[f"{name}.weight"].T.clone()
+            self.linears[name].bias.data = views[f"{name}.bias"].clone()
+        self.norms = nn.ModuleDict()
+        for name, channels in shape.norms.items():
+            self.norms[name] = nn.BatchNorm1d(channels).double()
+            self.norms[name].weight.data = views[f"norm {name}.weight"].clone()
+            self.norms[name].bias.data = views[f"norm {name}.bias"].clone()
+
+    def activate(self, name, x):
+        return F.selu(self.norms[name](x) if name in self.norms else x)
+
+    def perceptron(self, name, x, depth):
+        for i in range(depth - 1):
+            x = self.activate(f"{name}{i}", self.linears[f"{name}{i}"](x))
+        return self.linears[f"{name}{depth - 1}"](x)
+
+    def forward(self, both):
+        x, z = both.split([self.shape.features, self.shape.hidden], 1)
+        p = self.perceptron("features", x, self.shape.feature_layers)
+        q = self.perceptron("joint", self.activate("both", torch.cat([p, z], 1)), self.shape.layers)
+        return self.linears["head"](self.activate("head", q + p + z))
+
+    def gradients(self):
+        parts = []
+        for linear in self.linears.values():
+            parts += [linear.weight.grad.T.reshape(-1), linear.bias.grad]
+        for batch_norm in self.norms.values():
+            parts += [batch_norm.weight.grad, batch_norm.bias.grad]
+        return torch.cat(parts)
+
+
+def linkx(batch_norm, feature_layers=2):
+    return Linkx(FEATURES, HIDDEN, CLASSES, feature_layers, layers=2, batch_norm=batch_norm)
+
+
+def data(seed=0):
+    draw = np.random.default_rng(seed)
+    x = draw.standard_normal((NODES, FEATURES)) * (draw.random((NODES, FEATURES)) < 0.3)
+    return x, draw.standard_normal((NODES, HIDDEN)), draw.integers(0, CLASSES, NODES)
+
+
+@pytest.mark.parametrize("feature_layers", [1, 2])
+@pytest.mark.parametrize("is_sparse", [True, False])
+@pytest.mark.parametrize("clip", [0.3, 1e6])
+def test_the_classifiers_clipped_sums_are_those_of_opacus(is_sparse, clip, feature_layers):
+    shape = linkx(False, feature_layers)
+    x, z, labels = data()
+    values = torch.tensor(shape.initial(np.random.default_rng(1)))
+    held = rows_of(sparse.csr_matrix(x) if is_sparse else x, DOUBLE)
+    assert isinstance(held, SparseRows if is_sparse else DenseRows)
+    labels = torch.tensor(labels)
+    model = Classifier(shape, held, torch.tensor(z), values)
+    nodes = torch.tensor([3, 1, *range(20, 50)])
+    found = torch.zeros_like(values)
+    model.gradient(labels, torch.Generator())(nodes, found, clip)
+    plain = PlainLinkx(shape, values)
+    both = torch.tensor(np.hstack([x, z]))[nodes]
+    named = dict(
+        zip([n for n, _ in plain.named_parameters()], opacus_sum(plain, both, labels[nodes], clip),
+            strict=True)
+    )  # fmt: skip
+    parts = []
+    for name in shape.linears:
+        parts += [named[f"linears.{name}.weight"].T.reshape(-1), named[f"linears.{name}.bias"]]
+    expected = torch.cat(parts)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5 * float(expected.abs().max()))
+
+
+def test_the_classifier_with_batch_norm_is_the_plain_one():
+    """Gradients, running statistics, and predictions by these."""
+    shape = linkx(True)
+    x, z, labels = data(3)
+    labels = torch.tensor(labels)
+    values = torch.tensor(shape.initial(np.random.default_rng(2)))
+    model = Classifier(shape, rows_of(sparse.csr_matrix(x), DOUBLE), torch.tensor(z), values)
+    plain = PlainLinkx(shape, values)
+    both = torch.tensor(np.hstack([x, z]))
+    nodes = torch.arange(10, 60)
+    add = model.gradient(labels, torch.Generator())
+    for _ in range(2):
+        found = torch.zeros_like(values)
+        add(nodes, found, None)
+        plain.zero_grad()
+        F.cross_entropy(plain(both[nodes]), labels[nodes], reduction="sum").backward()
+    torch.testing.assert_close(found, plain.gradients(), rtol=1e-9, atol=1e-10)
+    plain.eval()
+    assert torch.equal(model.predict(torch.arange(NODES)), plain(both).argmax(1))
+
+
+def test_dropout_keeps_the_expected_share_and_the_mean():
+    shape = Linkx(1, 400, 2, 1, 1, batch_norm=False, dropout=0.3)
+    values = torch.zeros(sum(math.prod(s) for s in shape.shapes.values()), dtype=torch.float64)
+    z = torch.ones(50, 400, dtype=torch.float64)
+    model = Classifier(shape, DenseRows(np.zeros((50, 1)), DOUBLE), z, values)
+    _, tape = model.forward(torch.arange(50), torch.Generator().manual_seed(0), True)
+    x = next(x for name, x, _ in tape if name == "head").detach()
+    kept = x > 0
+    # 20,000 coins of 0.7: five standard deviations fail with a chance of 6e-7.
+    assert abs(float(kept.double().mean()) - 0.7) < 5 * math.sqrt(0.21 / x.numel())
+    torch.testing.assert_close(x[kept], torch.full_like(x[kept], 1.0507009873554805 / 0.7))
+    _, tape = model.forward(torch.arange(50), None, False)
+    x = next(x for name, x, _ in tape if name == "head")
+    assert bool((x > 1.05).all())
+
+
+# ----------------------------------------------------------------------------------- the rounds
+
+
+def private(sampling="poisson", **changes):
+    settings = {
+        "epochs": 3, "batch_size": 20, "sampling_rate": 0.25, "steps": 11, "max_grad_norm": 0.7,
+        "noise_std": 0.5,
+    }  # fmt: skip
+    return Rounds(sampling, **(settings | changes))
+
+
+def run_embedding(graph, rows, rounds, **changes):
+    settings = dict(
+        classes=graph.num_classes, hidden=HIDDEN, learning_rate=0.01, stream=(1, "a"),
+        normalised=True, device="cpu",
+    )  # fmt: skip
+    train, val = np.arange(0, 60), np.arange(60, 75)
+    return train_embedding(
+        rows.indptr, rows.indices, graph.y, train, val, rounds, **(settings | changes)
+    )
+
+
+@pytest.mark.parametrize("sampling", ["poisson", "fixed"])
+def test_each_round_adds_the_planned_noise_to_the_clipped_sum_and_divides_by_the_batch(
+    graph, rows, sampling, monkeypatch
+):
+    """What Adam is given less the clipped sums is Gaussian of the planned scale, new each time."""
+    given, sums = [], []
+    step, add = decoupled.Adam.step, EmbeddingGradient.add
+    monkeypatch.setattr(
+        decoupled.Adam, "step", lambda self, g: (given.append(g[0].clone()), step(self, g))[1]
+    )
+
+    def recorded(self, nodes, gradients, clip):
+        own = torch.zeros_like(gradients)
+        add(self, nodes, own, clip)
+        assert clip == 0.7
+        assert float(own.norm()) <= 0.7 * len(nodes) + 1e-6
+        assert len(set(nodes.tolist())) == len(nodes)
+        assert sampling == "poisson" or len(nodes) == 20
+        sums.append(own)
+        gradients += own
+
+    monkeypatch.setattr(EmbeddingGradient, "add", recorded)
+    model = run_embedding(graph, rows, private(sampling))
+    assert model.rounds == len(given) == len(sums) == 11
+    noise = torch.stack([20 * g - own for g, own in zip(given, sums, strict=True)]).double()
+    count = noise.numel()
+    # Each bound fails with a chance below 1e-6 (five standard deviations).
+    assert abs(float(noise.mean())) < 5 * 0.5 / math.sqrt(count)
+    assert abs(float(noise.std()) / 0.5 - 1) < 5 / math.sqrt(2 * count)
+    flat = noise.flatten().sort().values.numpy() / 0.5
+    gap = np.abs(norm.cdf(flat) - (np.arange(count) + 0.5) / count).max()
+    assert gap < 2.7 / math.sqrt(count)  # Kolmogorov: 2 exp(-2 · 2.7²) = 9e-7
+    correlations = torch.corrcoef(noise).fill_diagonal_(0).abs().max()
+    assert float(correlations) < 6.5 / math.sqrt(noise.shape[1])
+
+
+def test_poisson_batches_take_each_node_with_the_planned_rate():
+    rounds = private(epochs=7, steps=4000)
+    taken = [b for e in decoupled.batches(rounds, 80, rng.generator("test")) for b in e]
+    assert len(taken) == 4000
+    counts = np.bincount(np.concatenate(taken), minlength=80)
+    expected, std = 4000 * 0.25, math.sqrt(4000 * 0.25 * 0.75)
+    assert np.abs(counts - expected).max() < 6 * std  # 80 × 2e-9
+    sizes = np.array([b.size for b in taken])
+    # Independent coins: the size is binomial, of variance 80 q (1 - q).
+    assert abs(sizes.var() / (80 * 0.25 * 0.75) - 1) < 6 * math.sqrt(2 / 4000)
+
+
+def test_batches_without_noise_cover_the_training_nodes_once_an_epoch():
+    shuffled = decoupled.batches(Rounds("shuffle", 2, 32), 70, rng.generator("test"))
+    for epoch in shuffled:
+        assert [b.size for b in epoch] == [32, 32, 6]
+        assert sorted(np.concatenate(epoch)) == list(range(70))
+    (full,) = decoupled.batches(Rounds("full", 1), 70, rng.generator("test"))
+    assert [b.tolist() for b in full] == [list(range(70))]
+
+
+def test_rows_of_the_weight_have_norm_one_and_runs_repeat(graph, rows):
+    first = run_embedding(graph, rows, private())
+    np.testing.assert_allclose(np.linalg.norm(first.weight, axis=1), 1, atol=1e-6)
+    again = run_embedding(graph, rows, private())
+    assert np.array_equal(first.weight, again.weight) and np.array_equal(first.bias, again.bias)
+    other = run_embedding(graph, rows, private(), stream=(2, "a"))
+    assert not np.array_equal(first.weight, other.weight)
+    free = run_embedding(graph, rows, private(), normalised=False)
+    assert np.linalg.norm(free.weight, axis=1).max() < 0.9
+
+
+def test_what_gives_no_privacy_is_refused(graph, rows):
+    for std in (0.0, math.inf, math.nan):
+        with pytest.raises(GraphDPError, match="noise of scale"):
+            private(noise_std=std)
+    with pytest.raises(GraphDPError, match="would not be used"):
+        Rounds("full", 3, noise_std=1.0)
+    with pytest.raises(GraphDPError, match="are not distinct"):
+        train_embedding(
+            rows.indptr, rows.indices, graph.y, np.array([1, 1]), np.array([2]), private(),
+            classes=2, hidden=HIDDEN, learning_rate=0.1, stream=(), normalised=True, device="cpu",
+        )  # fmt: skip
+    shape = linkx(True)
+    x, z, labels = data()
+    split = np.arange(40), np.arange(40, 60), np.arange(60, 90)
+    arguments = (rows_of(x, torch.empty(0)), z.astype(np.float32), labels, split, private())
+    with pytest.raises(GraphDPError, match="batch norm mixes samples"):
+        train_classifier(shape, *arguments, learning_rate=0.1, stream=(), device="cpu")
+
+
+# ---------------------------------------------------------------------------------- the release
+
+
+def test_the_release_is_the_sum_with_noise_of_the_planned_scale(rows):
+    draw = np.random.default_rng(0)
+    weight = draw.standard_normal((NODES, 400)).astype(np.float32)
+    bias = draw.standard_normal(400).astype(np.float32)
+    unit = weight / np.linalg.norm(weight, axis=1, keepdims=True).astype(np.float64)
+    exact = dense(rows) @ unit + bias
+    z = dpdgc.release(rows, weight, bias, 0.0, ("s",))
+    expected = exact / np.linalg.norm(exact, axis=1, keepdims=True)
+    np.testing.assert_allclose(z, expected, atol=2e-6)
+    # With much noise, row-normalised: each row is the normalised noisy row; its direction is the
+    # named stream's noise.
+    std = 1e3
+    noise = std * rng.generator("s", repr(std)).standard_normal((NODES, 400))
+    noisy = dpdgc.release(rows, weight, bias, std, ("s",))
+    expected = (exact + noise) / np.linalg.norm(exact + noise, axis=1, keepdims=True)
+    np.testing.assert_allclose(noisy, expected, atol=2e-6)
+
+
+def test_at_norm_one_float32_loses_nothing_and_at_the_papers_norm_everything(rows):
+    """Adding b = 0.1: rows of W of norm 1e-8 vanish in float32, rows of norm 1 keep all digits."""
+    draw = np.random.default_rng(1)
+    weight = draw.standard_normal((NODES, 64))
+    weight /= np.linalg.norm(weight, axis=1, keepdims=True)
+    bias = np.full(64, 0.1)
+    sums = dense(rows) @ weight
+    for scale, lost in ((1.0, 1e-6), (dpdgc.OFFICIAL_ROW_NORM, None)):
+        single = (scale * sums).astype(np.float32) + bias.astype(np.float32)
+        signal = (single.astype(np.float64) - np.float32(0.1)) / scale
+        error = np.abs(signal - sums).max() / np.abs(sums).max()
+        assert error < lost if lost else error > 0.01
+    z = dpdgc.release(rows, weight.astype(np.float32), bias.astype(np.float32), 0.0, ())
+    exact = sums + bias
+    error = z - exact / np.linalg.norm(exact, axis=1, keepdims=True)
+    assert np.abs(error).max() < 1e-6
+
+
+def test_the_officially_released_matrix_carries_practically_no_noise(rows):
+    draw = np.random.default_rng(2)
+    weight = (0.01 * draw.standard_normal((NODES, 64))).astype(np.float32)
+    bias = np.zeros(64, np.float32)
+    z = dpdgc.release_as_implemented(rows, weight, bias, 30.0, ("s",))
+    exact = dense(rows) @ weight
+    assert np.abs(z - exact).max() < 1e-5 * np.abs(exact).max() * 10
+    assert np.std(z - exact) < 1e-6
+
+
+# ------------------------------------------------------------------------------------ the method
+
+
+def block(module, level, epsilon, graph, seeds=(0,), **changes):
+    kind, name = level_kind(level), module.__name__.rsplit(".", 1)[1]
+    small = {"epochs": 2, "classifier_epochs": 2, "hidden": HIDDEN}
+    small |= {} if kind == "none" else {"batch_size": 16}
+    small |= {"max_degree": 6} if kind == "node" else {}
+    setting = module.LEVELS[kind](**(small | changes)).model_dump(exclude_none=True)
+    num_train = split_of(graph.raw_num_nodes, graph.node_ids, 1, "shared", 0).train.size
+    calibrations = calibrate_cell(
+        "c", name, level, epsilon, [module.plan_settings(level, setting)], [num_train],
+        graph.num_edges, "auto",
+    )  # fmt: skip
+    return Block(graph, "c", name, level, epsilon, list(seeds), 1, "shared", device="cpu",
+                 calibrations=calibrations), setting  # fmt: skip
+
+
+def masks(graph, seeds):
+    from graphdp import degree
+
+    return {"6": {s: degree.bound_out_degree(graph.indptr, graph.indices, 6, s) for s in seeds}}
+
+
+@pytest.mark.parametrize("module", [dpdgc, dpdgcofficial])
+@pytest.mark.parametrize(
+    ("level", "epsilon"), [("none", "inf"), ("edge", "2"), ("k0", "8"), ("k3", "8"), ("node", "8")]
+)
+def test_the_noise_and_the_rounds_are_the_plans(graph, module, level, epsilon, monkeypatch):
+    made, released = [], []
+    trainers = decoupled.train_embedding, decoupled.train_classifier
+    monkeypatch.setattr(
+        decoupled, "train_embedding", lambda *a, **k: (made.append(a[5]), trainers[0](*a, **k))[1]
+    )
+    monkeypatch.setattr(
+        decoupled, "train_classifier", lambda *a, **k: (made.append(a[5]), trainers[1](*a, **k))[1]
+    )
+    for name in ("release", "release_as_implemented"):
+        real = getattr(dpdgc, name)
+        monkeypatch.setattr(dpdgc, name, lambda *a, real=real: (released.append(a[3]), real(*a))[1])
+    work, setting = block(module, level, epsilon, graph)
+    wanted = [module.release_settings(level, setting)]
+    embeddings = module.embed(work, wanted, masks(graph, [0]))
+    ((_, _, model),) = module.fit(work, [setting], embeddings)
+    (entry,) = work.calibrations
+    multiplier = entry["noise_multiplier"]
+    phases = {m["phase"]: m for m in entry["plan"]["mechanisms"]}
+    for phase, rounds in zip(("embedding", "classifier"), made, strict=True):
+        planned = phases.get(phase)
+        if planned is None:
+            assert not rounds.private
+            continue
+        unit = planned["max_grad_norm"]["value"] * planned.get("noise_per_clip", 1.0)
+        assert rounds.noise_std == multiplier * unit
+        assert rounds.sampling == ("poisson" if module is dpdgc else "fixed")
+        assert (rounds.steps, rounds.sampling_rate) == (planned["steps"], planned["sampling_rate"])
+        assert rounds.max_grad_norm == setting["max_grad_norm"]
+    assert model.rounds == phases.get("classifier", {}).get("steps", 0)
+    sensitivity = phases["release"]["sensitivity"]["value"] if level != "none" else 0
+    assert released == [pytest.approx((multiplier or 0) * sensitivity)]
+
+
+def test_every_seed_has_its_own_release_and_an_equal_setting_the_same(graph):
+    work, setting = block(dpdgc, "k2", "8", graph, seeds=(0, 1))
+    wanted = [dpdgc.release_settings("k2", setting)]
+    first, again = (dpdgc.embed(work, wanted, {}) for _ in range(2))
+    assert len(first) == 2
+    a, b = first.values()
+    assert not np.array_equal(a, b)
+    for name, z in first.items():
+        assert np.array_equal(z, again[name])
+        assert z.dtype == np.float32
+        np.testing.assert_allclose(np.linalg.norm(z, axis=1), 1, atol=1e-6)
+
+
+def test_only_the_bounded_edges_are_read_at_node_level(graph):
+    """With every edge masked away the rows are empty: Z is noise and bias alone."""
+    work, setting = block(dpdgc, "node", "8", graph)
+    wanted = [dpdgc.release_settings("node", setting)]
+    nothing = {"6": {0: np.zeros(graph.num_edges, bool)}}
+    with_edges = dpdgc.embed(work, wanted, masks(graph, [0]))
+    without = dpdgc.embed(work, wanted, nothing)
+    (a,), (b,) = with_edges.values(), without.values()
+    assert not np.array_equal(a, b)
+
+
+def test_noise_of_scale_zero_is_refused(graph):
+    work, setting = block(dpdgc, "k2", "8", graph)
+    work.calibrations[0]["noise_multiplier"] = 0.0
+    with pytest.raises(GraphDPError, match="noise of scale 0"):
+        dpdgc.embed(work, [dpdgc.release_settings("k2", setting)], {})
+    with pytest.raises(GraphDPError, match="noise of scale 0"):
+        dpdgc.release_noise(work.calibrations[0])
+
+
+def test_the_method_learns_a_clear_graph():
+    """A graph with strong communities and features without signal: chance is 50 %."""
+    graph = csbm(n=600, f=8, d=20.0, epsilon=3.25, phi=1.0, seed=0)
+    work, setting = block(dpdgc, "none", "inf", graph, epochs=40, classifier_epochs=40, hidden=32,
+                          learning_rate=0.01)  # fmt: skip
+    embeddings = dpdgc.embed(work, [dpdgc.release_settings("none", setting)], {})
+    ((_, _, model),) = dpdgc.fit(work, [setting], embeddings)
+    assert model.test_accuracy > 0.8
+    assert len(model.history) == 40 and model.history[model.best_epoch - 1] == model.history.max()

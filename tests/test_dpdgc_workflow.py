@@ -1,0 +1,39 @@
+"""DPDGC through the real workflow on a small generated graph."""
+
+import pandas as pd
+import pytest
+
+from test_workflow import STUDY, Project
+
+pytestmark = pytest.mark.slow
+
+ENTRY = {
+    "method": "dpdgc", "level": "k2", "epsilon": [8], "epochs": 2, "classifier_epochs": 2,
+    "batch_size": 64,
+}  # fmt: skip
+NODE = ENTRY | {"method": "dpdgcofficial", "level": "node", "max_degree": 6}
+
+
+def test_embeddings_are_released_once_and_the_classifier_trains_on_them(tmp_path):
+    project = Project(tmp_path)
+    # The file of a study replaces what a test of the workflow trains.
+    project.configure(experiments={"accuracy": [ENTRY, NODE]}, figures=["dpdgc_figure3b"])
+    rows = f"results/{STUDY['study']}/rows.csv"
+    planned = project.planned(rows)
+    assert (planned["embed"], planned["fit"], planned["bound_degree"]) == (2, 2, 1)
+    assert "encode" not in planned and "aggregate" not in planned
+    project.snakemake(rows)
+    table = pd.read_csv(tmp_path / rows)
+    assert len(table) == 4
+    found = table.drop_duplicates("method").set_index("method")
+    assert found.loc["dpdgc", "adjacency"] == "k_neighbor(2)"
+    assert found.loc["dpdgc", "epsilon_basis"] == "corrected"
+    assert found.loc["dpdgcofficial", "epsilon_status"] == "refuted"
+    assert (table["noise_multiplier"] > 0).all()
+    # Another classifier trains on the same release.
+    project.configure(experiments={"accuracy": [ENTRY | {"layers": 3}, NODE]})
+    planned = project.planned(rows)
+    assert planned["fit"] == 1 and "embed" not in planned
+    # Another noise is another release.
+    project.configure(experiments={"accuracy": [ENTRY | {"classifier_epochs": 3}, NODE]})
+    assert project.planned(rows)["embed"] == 1

@@ -1,0 +1,635 @@
+"""The two networks of DPDGC and how one model of each is trained (Chien et al., NeurIPS 2023).
+
+    DP-Emb (equation 2):   Ŷ = σ(A W + b) R         W (n, h), b (h,) trained, R (h, C) fixed
+    classifier (LINKX):    p = MLP_X(X);  q = MLP_W(σ(p ‖ Z)) + p + Z;  Ŷ = σ(q) H
+
+The first layer of DP-Emb reads rows of the adjacency matrix. A row is never dense and the gradient
+of a sample's loss by W, the outer product of its sparse row a and a vector g of length h, is never
+formed: its norm is ‖a‖·‖g‖ (Goodfellow 2015), and the clipped gradients of a batch sum to A_Bᵀ G
+in O(entries · h). The noise on W is dense by nature and so costs O(n · h) a step, as does Adam.
+
+Members of a block are trained one after the other: with n · h parameters a step is long enough to
+gain nothing from stacking, and a model's result cannot depend on its company.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+from torch.nn import functional as F
+
+from graphdp.ensemble.inputs import add_rows
+from graphdp.ensemble.optimiser import Adam
+from graphdp.ensemble.sampling import PoissonRounds
+from graphdp.ensemble.training import CHECKPOINTS, Fitted
+from graphdp.errors import GraphDPError
+from graphdp.progress import progress
+from graphdp.rng import generator, stream_seed
+
+PREDICTION_ROWS = 8192  # nodes predicted at a time
+_NORM_EPS = 1e-6  # as in Opacus: keeps the quotient finite, and rounds the clipping factor down
+
+
+# ---------------------------------------------------------------------------------------- inputs
+
+
+class SparseRows:
+    """The rows of a sparse matrix (n, f), or of a 0/1 matrix if `values` is None.
+
+    indptr: int64 (n + 1,), indices: integers (entries,), values: float32 (entries,).
+    """
+
+    def __init__(
+        self, indptr: np.ndarray, indices: np.ndarray, values: np.ndarray | None, like: Tensor
+    ):
+        self.starts = torch.tensor(indptr[:-1], dtype=torch.int64, device=like.device)
+        self.counts = torch.tensor(np.diff(indptr), dtype=torch.int64, device=like.device)
+        self.indices = torch.tensor(indices, dtype=torch.int32, device=like.device)
+        self.values = (
+            None if values is None else torch.tensor(values, dtype=like.dtype, device=like.device)
+        )
+
+    def take(self, rows: Tensor) -> "SparseBatch":
+        """The batch of the rows `rows`, int64 (B,)."""
+        counts = self.counts[rows]
+        offsets = counts.cumsum(0) - counts
+        places = torch.arange(int(counts.sum()), device=rows.device)
+        places += torch.repeat_interleave(self.starts[rows] - offsets, counts)
+        values = None if self.values is None else self.values[places]
+        return SparseBatch(self.indices[places].long(), offsets, counts, values)
+
+
+@dataclass
+class SparseBatch:
+    """Rows of a batch: columns (entries,), where each row starts (B,), its entries (B,), values."""
+
+    columns: Tensor
+    offsets: Tensor
+    counts: Tensor
+    values: Tensor | None
+
+    def times(self, weight: Tensor) -> Tensor:
+        """The rows times `weight` (f, h): (B, h)."""
+        return F.embedding_bag(
+            self.columns, weight, self.offsets, mode="sum", per_sample_weights=self.values
+        )
+
+    def squared_norms(self) -> Tensor:
+        """‖row‖²: (B,)."""
+        if self.values is None:
+            return self.counts
+        squares = self.values.square()
+        total = torch.zeros(len(self.counts), dtype=squares.dtype, device=squares.device)
+        owners = torch.repeat_interleave(
+            torch.arange(len(self.counts), device=squares.device), self.counts
+        )
+        add_rows(total, owners, squares)
+        return total
+
+    def add_gradient(self, weight: Tensor, g: Tensor) -> None:
+        """Add Σ row gᵀ to `weight` (f, h), g (B, h)."""
+        each = torch.repeat_interleave(g, self.counts, dim=0)
+        if self.values is not None:
+            each *= self.values[:, None]
+        add_rows(weight, self.columns, each)
+
+
+class DenseRows:
+    """The rows of a dense matrix (n, f)."""
+
+    def __init__(self, x: np.ndarray, like: Tensor):
+        self.x = torch.tensor(x, dtype=like.dtype, device=like.device)
+
+    def take(self, rows: Tensor) -> "DenseBatch":
+        return DenseBatch(self.x[rows])
+
+
+@dataclass
+class DenseBatch:
+    """Dense rows of a batch: x (B, f)."""
+
+    x: Tensor
+
+    def times(self, weight: Tensor) -> Tensor:
+        return self.x @ weight
+
+    def squared_norms(self) -> Tensor:
+        return self.x.square().sum(1)
+
+    def add_gradient(self, weight: Tensor, g: Tensor) -> None:
+        weight.addmm_(self.x.T, g)
+
+
+def rows_of(x: np.ndarray | sparse.csr_matrix, like: Tensor) -> SparseRows | DenseRows:
+    """The rows of a feature matrix, sparse or dense; float32 (n, f)."""
+    if sparse.issparse(x):
+        return SparseRows(x.indptr, x.indices, x.data, like)
+    return DenseRows(x, like)
+
+
+# -------------------------------------------------------------------------------------- training
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """How a phase is trained with Adam.
+
+    sampling: "full" (all training nodes in every step) or "shuffle" (every node once an epoch, in
+    batches), both without noise; "poisson" or "fixed" (without replacement) samples of
+    (expected) size batch_size, exactly `steps` of them, with sums of gradients clipped to norm
+    max_grad_norm and noise of standard deviation noise_std, divided by batch_size.
+    """
+
+    sampling: Literal["full", "shuffle", "poisson", "fixed"]
+    epochs: int
+    batch_size: int = 0
+    sampling_rate: float = 1.0
+    steps: int = 0
+    max_grad_norm: float = math.inf
+    noise_std: float = 0.0
+
+    @property
+    def private(self) -> bool:
+        return self.sampling in ("poisson", "fixed")
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1:
+            raise GraphDPError(f"epochs is {self.epochs}: at least 1")
+        if self.sampling != "full" and self.batch_size < 1:
+            raise GraphDPError(f"batch_size is {self.batch_size}: at least 1")
+        if self.private and not (self.noise_std > 0 and math.isfinite(self.noise_std)):
+            raise GraphDPError(
+                f"noise of scale {self.noise_std} with a finite ε: calibrate the noise"
+            )
+        if self.private and not (self.steps > 0 and 0 < self.max_grad_norm < math.inf):
+            raise GraphDPError("DP training needs positive steps and max_grad_norm")
+        if not self.private and self.noise_std != 0:
+            raise GraphDPError(f"noise of scale {self.noise_std} would not be used")
+
+
+def batches(rounds: Rounds, num_train: int, rng: np.random.Generator) -> Iterator[list[np.ndarray]]:
+    """The batches of each epoch: positions among the training nodes, int64.
+
+    Epoch i of E private ones ends after round floor(i · steps / E).
+    """
+    poisson = PoissonRounds(num_train, rounds.sampling_rate, rng) if rounds.private else None
+    for epoch in range(rounds.epochs):
+        if rounds.private:
+            first, last = (e * rounds.steps // rounds.epochs for e in (epoch, epoch + 1))
+            if rounds.sampling == "poisson":
+                yield [poisson.take(1)[1] for _ in range(first, last)]
+            else:
+                size = min(rounds.batch_size, num_train)
+                yield [rng.choice(num_train, size, replace=False) for _ in range(first, last)]
+        elif rounds.sampling == "full":
+            yield [np.arange(num_train)]
+        else:
+            order = rng.permutation(num_train)
+            yield np.array_split(order, range(rounds.batch_size, num_train, rounds.batch_size))
+
+
+def descend(
+    values: Tensor,
+    add_gradient: Callable[[Tensor, Tensor, float | None], None],
+    rounds: Rounds,
+    train: np.ndarray,
+    learning_rate: float,
+    stream: tuple,
+    *,
+    after_step: Callable[[], None] = lambda: None,
+    after_epoch: Callable[[], None] = lambda: None,
+    label: str = "",
+) -> int:
+    """Train the parameters `values` (P,) in place; returns the number of noisy rounds.
+
+    add_gradient(nodes, gradients, clip): adds to `gradients` (P,) the sum over `nodes` of the
+    gradients of their own losses, each clipped to norm `clip` unless that is None.
+    train: int64 training nodes, distinct. stream: "sampling" and "noise" are appended to it.
+    """
+    if np.unique(train).size != train.size:
+        # A node listed twice would contribute twice the clip to a step.
+        raise GraphDPError(f"train nodes of {stream} are not distinct")
+    nodes = torch.tensor(train, device=values.device)
+    adam = Adam(values[None], values.new_tensor([[learning_rate]]))
+    noise = torch.Generator(values.device).manual_seed(stream_seed(*stream, "noise"))
+    gradients, done = torch.empty_like(values), 0
+    clip = rounds.max_grad_norm if rounds.private else None
+    epochs = batches(rounds, train.size, generator(*stream, "sampling"))
+    for epoch in progress(epochs, label, rounds.epochs) if label else epochs:
+        for batch in epoch:
+            if rounds.private:
+                gradients.normal_(0.0, rounds.noise_std, generator=noise)
+                done += 1
+            else:
+                gradients.zero_()
+            if batch.size:  # a Poisson sample may be empty: then the step is noise alone
+                chosen = nodes[torch.from_numpy(batch).to(values.device)]
+                add_gradient(chosen, gradients, clip)
+            size = rounds.batch_size if rounds.private else batch.size
+            adam.step(gradients.div_(size)[None])
+            after_step()
+        after_epoch()
+    if not bool(torch.isfinite(values).all()):
+        raise GraphDPError("parameters became infinite: scale the features or lower the rate")
+    assert done == (rounds.steps if rounds.private else 0), "rounds executed must be accounted"
+    return done
+
+
+def clipping_factors(squared_norms: Tensor, clip: float) -> Tensor:
+    """min(1, C / ‖gradient‖) per sample, and 0 for a norm that overflowed."""
+    norms = squared_norms.sqrt()
+    return (clip / (norms + _NORM_EPS)).clamp(max=1.0).mul(norms.isfinite()).nan_to_num(0.0)
+
+
+def _views(values: Tensor, shapes: dict[str, tuple[int, ...]]) -> dict[str, Tensor]:
+    """Views of a flat vector in which the named shapes lie one after the other."""
+    views, start = {}, 0
+    for name, shape in shapes.items():
+        size = math.prod(shape)
+        views[name] = values[start : start + size].view(shape)
+        start += size
+    return views
+
+
+def device_named(device: str) -> str:
+    """`device` itself; for "auto", CUDA if there is one."""
+    return ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+
+
+def _check_checkpoint(checkpoint: str) -> None:
+    if checkpoint not in CHECKPOINTS:
+        raise GraphDPError(f"checkpoint {checkpoint!r} is not one of {', '.join(CHECKPOINTS)}")
+
+
+# ---------------------------------------------------------------------------------------- DP-Emb
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """A trained DP-Emb: W float32 (n, h), b float32 (h,), and the noisy rounds that were run."""
+
+    weight: np.ndarray
+    bias: np.ndarray
+    rounds: int
+
+
+def orthonormal(rows: int, columns: int, rng: np.random.Generator) -> np.ndarray:
+    """A random matrix with orthonormal columns, float64 (rows, columns)."""
+    if columns > rows:
+        raise GraphDPError(f"a head from {rows} hidden units to {columns} classes: widen `hidden`")
+    q, r = np.linalg.qr(rng.standard_normal((rows, columns)))
+    return q * np.sign(np.diag(r))
+
+
+class EmbeddingGradient:
+    """Gradients of DP-Emb's cross-entropy by W and b, which lie one after the other in `values`."""
+
+    def __init__(self, rows: SparseRows, labels: Tensor, head: Tensor, values: Tensor):
+        self.rows, self.labels, self.head = rows, labels, head
+        self.nodes = len(rows.counts)
+        self.shapes = {"weight": (self.nodes, head.shape[0]), "bias": (head.shape[0],)}
+        self.views = _views(values, self.shapes)
+
+    def logits(self, nodes: Tensor) -> tuple[SparseBatch, Tensor, Tensor]:
+        """Rows of `nodes` (B,), hidden layer before σ (B, h), and class scores (B, C)."""
+        batch = self.rows.take(nodes)
+        hidden = batch.times(self.views["weight"]).add_(self.views["bias"])
+        return batch, hidden, F.selu(hidden) @ self.head
+
+    def add(self, nodes: Tensor, gradients: Tensor, clip: float | None) -> None:
+        """As `descend` needs it."""
+        batch, hidden, scores = self.logits(nodes)
+        g = torch.softmax(scores, 1)
+        g[torch.arange(len(nodes), device=g.device), self.labels[nodes]] -= 1
+        g = g @ self.head.T
+        g = torch.ops.aten.elu_backward(g, *_SELU, False, hidden)
+        if clip is not None:
+            # ‖(a gᵀ, g)‖² = (‖a‖² + 1) ‖g‖²
+            norms = (batch.squared_norms() + 1) * g.square().sum(1)
+            g *= clipping_factors(norms, clip)[:, None]
+        into = _views(gradients, self.shapes)
+        batch.add_gradient(into["weight"], g)
+        into["bias"].add_(g.sum(0))
+
+
+# SELU as ELU: alpha, scale, input scale.
+_SELU = (1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1.0)
+
+
+def train_embedding(
+    indptr: np.ndarray,
+    indices: np.ndarray,
+    labels: np.ndarray,
+    train: np.ndarray,
+    val: np.ndarray,
+    rounds: Rounds,
+    *,
+    classes: int,
+    hidden: int,
+    learning_rate: float,
+    stream: tuple,
+    normalised: bool,
+    checkpoint: str = "last",
+    device: str = "auto",
+    label: str = "",
+    dtype: torch.dtype = torch.float32,
+) -> Embedding:
+    """Train DP-Emb on the rows of A, the in-edges of each node (Algorithm 2, line 13).
+
+    indptr, indices: CSR of A, int64 (n + 1,) and integers (m,); row i lists the nodes that i
+    receives from. labels: int64 (n,). train, val: int64 nodes. normalised: keep the rows of W at
+    norm c = 1 from the start and after every step; being a function of the noisy weights alone,
+    that is post-processing. checkpoint: "last", or "best_validation", which reads the edges and
+    labels of the validation nodes without noise.
+
+    stream: "init", "head", "sampling" and "noise" are appended to it. Equal arguments give equal
+    results on the same kind of device. Raises GraphDPError on arguments that do not fit together.
+    """
+    _check_checkpoint(checkpoint)
+    nodes = len(indptr) - 1
+    like = torch.empty(0, dtype=dtype, device=device_named(device))
+    # As torch.nn.Linear: U(±1/√fan_in), for the weight and the bias.
+    initial = generator(*stream, "init").uniform(-1, 1, (nodes + 1) * hidden) / math.sqrt(nodes)
+    values = torch.from_numpy(initial).to(like)
+    head = torch.from_numpy(orthonormal(hidden, classes, generator(*stream, "head"))).to(like)
+    network = EmbeddingGradient(
+        SparseRows(indptr, indices, None, like),
+        torch.tensor(labels).to(like.device),
+        head,
+        values,
+    )
+    weight = network.views["weight"]
+
+    def normalise() -> None:
+        if normalised:
+            # A row of zeros (never met after a random start) stays what it is.
+            weight.div_(torch.linalg.vector_norm(weight, dim=1, keepdim=True).clamp_min_(1e-30))
+
+    kept, best = values, -1
+
+    def keep_best() -> None:
+        nonlocal kept, best
+        correct = sum(
+            int((network.logits(part)[2].argmax(1) == network.labels[part]).sum())
+            for part in torch.tensor(val).to(like.device).split(PREDICTION_ROWS)
+        )
+        if correct > best:
+            kept, best = values.clone(), correct
+
+    normalise()
+    done = descend(
+        values,
+        network.add,
+        rounds,
+        train,
+        learning_rate,
+        stream,
+        after_step=normalise,
+        after_epoch=keep_best if checkpoint == "best_validation" else lambda: None,
+        label=label,
+    )
+    arrays = {name: view.cpu().numpy() for name, view in _views(kept, network.shapes).items()}
+    return Embedding(np.array(arrays["weight"]), np.array(arrays["bias"]), done)
+
+
+# ------------------------------------------------------------------------------------ classifier
+
+
+@dataclass(frozen=True)
+class Linkx:
+    """The classifier's shape: p = MLP_X(X) of `feature_layers`, q = MLP_W(σ(p ‖ Z)) of `layers`,
+    Ŷ = σ(q + p + Z) H. With `batch_norm`, batch norm precedes every σ, and dropout follows it.
+    """
+
+    features: int
+    hidden: int
+    classes: int
+    feature_layers: int
+    layers: int
+    batch_norm: bool
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        if min(self.features, self.hidden, self.feature_layers, self.layers) < 1:
+            raise GraphDPError("the classifier needs features, hidden units and layers")
+        if not 0 <= self.dropout < 1:
+            raise GraphDPError(f"dropout is {self.dropout}: at least 0 and below 1")
+
+    @property
+    def linears(self) -> dict[str, tuple[int, int]]:
+        """Name -> (inputs, outputs) of every linear layer; the first one reads X."""
+        found = {}
+        for i in range(self.feature_layers):
+            found[f"features{i}"] = (self.hidden if i else self.features, self.hidden)
+        for i in range(self.layers):
+            found[f"joint{i}"] = (self.hidden if i else 2 * self.hidden, self.hidden)
+        return found | {"head": (self.hidden, self.classes)}
+
+    @property
+    def norms(self) -> dict[str, int]:
+        """Name -> channels of every batch norm."""
+        if not self.batch_norm:
+            return {}
+        found = {f"features{i}": self.hidden for i in range(self.feature_layers - 1)}
+        found["both"] = 2 * self.hidden
+        found |= {f"joint{i}": self.hidden for i in range(self.layers - 1)}
+        return found | {"head": self.hidden}
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Name -> shape of every parameter, in their order in the flat vector."""
+        found: dict[str, tuple[int, ...]] = {}
+        for name, (inputs, outputs) in self.linears.items():
+            found[f"{name}.weight"], found[f"{name}.bias"] = (inputs, outputs), (outputs,)
+        for name, channels in self.norms.items():
+            found[f"norm {name}.weight"] = found[f"norm {name}.bias"] = (channels,)
+        return found
+
+    def initial(self, rng: np.random.Generator) -> np.ndarray:
+        """The parameters of a fresh model, as torch.nn draws them: float64 (P,)."""
+        parts = []
+        for inputs, outputs in self.linears.values():
+            parts.append(rng.uniform(-1, 1, (inputs + 1) * outputs) / math.sqrt(inputs))
+        for channels in self.norms.values():
+            parts += [np.ones(channels), np.zeros(channels)]
+        return np.concatenate(parts)
+
+
+class Classifier:
+    """A classifier with its parameters `values` (P,) and, for batch norm, running statistics."""
+
+    def __init__(self, shape: Linkx, x: SparseRows | DenseRows, z: Tensor, values: Tensor):
+        self.shape, self.x, self.z = shape, x, z
+        self.views = _views(values, shape.shapes)
+        self.running = {
+            name: (values.new_zeros(channels), values.new_ones(channels))
+            for name, channels in shape.norms.items()
+        }
+
+    def forward(
+        self, nodes: Tensor, dropout: torch.Generator | None, training: bool
+    ) -> tuple[Tensor, list[tuple[str, Any, Tensor]]]:
+        """Class scores (B, C), and of every linear layer its name, input and output.
+
+        The input of the first layer is a batch of rows, of the others a tensor (B, inputs).
+        """
+        tape: list[tuple[str, Any, Tensor]] = []
+
+        def linear(name: str, x: Any) -> Tensor:
+            weight = self.views[f"{name}.weight"]
+            product = x @ weight if isinstance(x, Tensor) else x.times(weight)
+            y = product + self.views[f"{name}.bias"]
+            if not tape:  # every later output depends on the first one
+                y.requires_grad_(training)
+            tape.append((name, x, y))
+            return y
+
+        def activate(name: str, x: Tensor) -> Tensor:
+            if self.shape.batch_norm:
+                scale, shift = (self.views[f"norm {name}.{part}"] for part in ("weight", "bias"))
+                # torch refuses statistics of a single row; keep the running ones then.
+                own = training and len(x) > 1
+                x = F.batch_norm(x, *self.running[name], scale, shift, own)
+            if training and self.shape.dropout:
+                kept = torch.rand(x.shape, generator=dropout, dtype=x.dtype, device=x.device)
+                x = x * (kept >= self.shape.dropout) / (1 - self.shape.dropout)
+            return F.selu(x)
+
+        def perceptron(name: str, x: Any, depth: int) -> Tensor:
+            for i in range(depth - 1):
+                x = activate(f"{name}{i}", linear(f"{name}{i}", x))
+            return linear(f"{name}{depth - 1}", x)
+
+        z = self.z[nodes]
+        p = perceptron("features", self.x.take(nodes), self.shape.feature_layers)
+        both = activate("both", torch.cat([p, z], 1))
+        q = perceptron("joint", both, self.shape.layers) + p + z
+        return linear("head", activate("head", q)), tape
+
+    def gradient(
+        self, labels: Tensor, dropout: torch.Generator
+    ) -> Callable[[Tensor, Tensor, float | None], None]:
+        """What `descend` needs: adds up the (clipped) gradients of the nodes' own losses."""
+        norms = [name for name in self.shape.shapes if name.startswith("norm ")]
+
+        def add(nodes: Tensor, gradients: Tensor, clip: float | None) -> None:
+            for name in norms:
+                self.views[name].requires_grad_(True)
+            scores, tape = self.forward(nodes, dropout, training=True)
+            loss = F.cross_entropy(scores, labels[nodes], reduction="sum")
+            outputs = [y for _, _, y in tape]
+            found = torch.autograd.grad(loss, outputs + [self.views[name] for name in norms])
+            deltas = list(found[: len(tape)])
+            into = _views(gradients, self.shape.shapes)
+            for name, gradient in zip(norms, found[len(tape) :], strict=True):
+                self.views[name].requires_grad_(False)
+                into[name].add_(gradient)
+            inputs = [x.detach() if isinstance(x, Tensor) else x for _, x, _ in tape]
+            if clip is not None:
+                total = sum(
+                    (_squared_norms(x) + 1) * g.square().sum(1)
+                    for x, g in zip(inputs, deltas, strict=True)
+                )
+                factors = clipping_factors(total, clip)[:, None]
+                deltas = [g * factors for g in deltas]
+            for (name, _, _), x, g in zip(tape, inputs, deltas, strict=True):
+                if isinstance(x, Tensor):
+                    into[f"{name}.weight"].addmm_(x.T, g)
+                else:
+                    x.add_gradient(into[f"{name}.weight"], g)
+                into[f"{name}.bias"].add_(g.sum(0))
+
+        return add
+
+    def predict(self, nodes: Tensor) -> Tensor:
+        """Predicted classes of `nodes`, int64."""
+        with torch.no_grad():
+            parts = nodes.split(PREDICTION_ROWS)
+            return torch.cat([self.forward(part, None, False)[0].argmax(1) for part in parts])
+
+
+def _squared_norms(x: Any) -> Tensor:
+    return x.square().sum(1) if isinstance(x, Tensor) else x.squared_norms()
+
+
+def train_classifier(
+    shape: Linkx,
+    x: SparseRows | DenseRows,
+    z: np.ndarray,
+    labels: np.ndarray,
+    split: Sequence[np.ndarray],
+    rounds: Rounds,
+    *,
+    learning_rate: float,
+    stream: tuple,
+    checkpoint: str = "best_validation",
+    device: str = "auto",
+    label: str = "",
+    dtype: torch.dtype = torch.float32,
+) -> Fitted:
+    """Train the classifier on X and the released matrix Z (Algorithm 2, lines 16 to 20).
+
+    x: the rows of X (`rows_of`) on the same device. z: float32 (n, h). labels: int64 (n,).
+    split: train, validation and test nodes, int64. checkpoint: "best_validation" keeps the first
+    epoch of highest validation accuracy, "last" the last. stream: "init", "sampling", "noise" and
+    "dropout" are appended to it.
+
+    Raises GraphDPError on arguments that do not fit together.
+    """
+    _check_checkpoint(checkpoint)
+    if rounds.private and (shape.batch_norm or shape.dropout):
+        raise GraphDPError("batch norm mixes samples and dropout is not for DP training: leave out")
+    if z.shape != (len(labels), shape.hidden):
+        raise GraphDPError(f"Z has shape {z.shape}, not {(len(labels), shape.hidden)}")
+    like = torch.empty(0, dtype=dtype, device=device_named(device))
+    values = torch.from_numpy(shape.initial(generator(*stream, "init"))).to(like)
+    model = Classifier(shape, x, torch.tensor(z).to(like), values)
+    truth = torch.tensor(labels).to(like.device)
+    train, val, test = (torch.tensor(nodes, device=like.device) for nodes in split)
+    dropout = torch.Generator(like.device).manual_seed(stream_seed(*stream, "dropout"))
+
+    def accuracy(nodes: Tensor) -> float:
+        return float((model.predict(nodes) == truth[nodes]).double().mean())
+
+    history: list[float] = []
+    kept: list[Tensor] = []
+    state = [values, *(part for pair in model.running.values() for part in pair)]
+
+    def end_epoch() -> None:
+        history.append(accuracy(val))
+        if checkpoint == "last" or history[-1] > max(history[:-1], default=-1.0):
+            kept[:] = [part.detach().clone() for part in state]
+
+    done = descend(
+        values,
+        model.gradient(truth, dropout),
+        rounds,
+        split[0],
+        learning_rate,
+        stream,
+        after_epoch=end_epoch,
+        label=label,
+    )
+    with torch.no_grad():
+        for part, best in zip(state, kept, strict=True):
+            part.copy_(best)
+    best_epoch = int(np.argmax(history)) + 1 if checkpoint == "best_validation" else len(history)
+    return Fitted(
+        train_accuracy=accuracy(train),
+        val_accuracy=accuracy(val),
+        test_accuracy=accuracy(test),
+        best_epoch=best_epoch,
+        predictions=model.predict(torch.arange(len(labels), device=like.device))
+        .short()
+        .cpu()
+        .numpy(),
+        embedding=None,
+        parameters={name: view.detach().cpu().numpy() for name, view in model.views.items()},
+        history=np.array(history),
+        rounds=done,
+    )
