@@ -29,10 +29,20 @@ from graphdp.paper.cells import (
     missing_reason,
     study_datasets,
 )
-from graphdp.paper.labels import EDGE_FREE_METHODS, method_label, scope_text, status_text
+from graphdp.paper.labels import (
+    AS_IMPLEMENTED,
+    EDGE_FREE_METHODS,
+    basis_text,
+    delta_text,
+    level_order,
+    method_label,
+    scope_text,
+    status_text,
+)
 from graphdp.paper.rows import read_rows
 from graphdp.paper.scorecard import scorecard_figure
 from graphdp.paper.select import CELL, bootstrap_ci, select_best, summarise
+from graphdp.privacy.plan import level_kind, neighbors
 
 ENCODER_EXPERIMENT, HOPS_EXPERIMENT, DEGREE_EXPERIMENT = "encoder", "hops", "degree"
 DEPTH_EXPERIMENT, CONVERGENCE_EXPERIMENT, LAYERWISE_EXPERIMENT = "depth", "convergence", "layerwise"
@@ -163,6 +173,39 @@ def progap_layerwise(rows: pd.DataFrame, context: Mapping) -> Figure:
     return _contrast(rows, context, LAYERWISE_EXPERIMENT, "layerwise", _PROGRESSIVE, names)
 
 
+def dpdgc_figure3a(rows: pd.DataFrame, context: Mapping) -> Figure:
+    """DPDGC's Figure 3a: accuracy against ε at edge level, corrected and as implemented."""
+    return _decoupled(rows, context, "edge-budget", lambda cell: float(cell["epsilon"]), "ε")
+
+
+def dpdgc_figure3b(rows: pd.DataFrame, context: Mapping) -> Figure:
+    """DPDGC's Figure 3b: accuracy against ε at node and k-neighbour level."""
+    return _decoupled(rows, context, "node-budget", lambda cell: float(cell["epsilon"]), "ε")
+
+
+def dpdgc_figure3c(rows: pd.DataFrame, context: Mapping) -> Figure:
+    """DPDGC's Figure 3c: accuracy against k. Methods without a k-neighbour level of their own (they
+    are there what they are at node level) are horizontal lines."""
+    return _decoupled(
+        rows, context, "neighbors", lambda cell: neighbors(cell["level"]), "k", by_level=False
+    )
+
+
+def dpdgc_figure3d(rows: pd.DataFrame, context: Mapping) -> Figure:
+    """DPDGC's Figure 3d: accuracy against φ on cSBM, one panel per size of the graphs."""
+
+    def phi(cell: Mapping) -> float:
+        return float(_PHI.match(cell["dataset"])["phi"].replace("m", "-"))
+
+    named = [name for name in study_datasets(context) if _PHI.match(name)]
+    panels = {name: _PHI.match(name)["size"] for name in named}
+    return _decoupled(rows, context, "csbm", phi, "φ", panels=panels)
+
+
+#: Names of cSBM variants, e.g. "csbm-paper-phi-m0.5" (φ = -0.5).
+_PHI = re.compile(r"(?P<size>.+)-phi-(?P<phi>m?[0-9.]+)$")
+
+
 FIGURES: dict[str, Drawing] = {
     "figure6": Drawing(
         "Figure 6",
@@ -206,6 +249,30 @@ FIGURES: dict[str, Drawing] = {
         progap_figure4,
         "Effect of the depth on accuracy at edge level (left) and node level (right).",
     ),
+    "dpdgc_figure3a": Drawing(
+        "DPDGC Figure 3a",
+        dpdgc_figure3a,
+        "Accuracy against ε at edge level: DPDGC with an ε that holds (full lines) and as its "
+        "authors' code runs it, whose ε is a claim (dashed).",
+    ),
+    "dpdgc_figure3b": Drawing(
+        "DPDGC Figure 3b",
+        dpdgc_figure3b,
+        "Accuracy against ε at node and k-neighbour level: DPDGC with an ε that holds (full lines) "
+        "and as its authors' code runs it, whose ε is a claim (dashed).",
+    ),
+    "dpdgc_figure3c": Drawing(
+        "DPDGC Figure 3c",
+        dpdgc_figure3c,
+        "Accuracy against the number k of protected neighbours. Methods with one accuracy for any "
+        "k are horizontal lines.",
+    ),
+    "dpdgc_figure3d": Drawing(
+        "DPDGC Figure 3d",
+        dpdgc_figure3d,
+        "Accuracy against φ on contextual stochastic block models: -1 a heterophilic graph without "
+        "features, 0 features alone, 1 a homophilic graph without features.",
+    ),
     "progap_layerwise": Drawing(
         "ProGAP progressive or layer-wise",
         progap_layerwise,
@@ -216,6 +283,109 @@ FIGURES: dict[str, Drawing] = {
 
 
 # ------------------------------------------------------------------------------------------- kinds
+
+
+def _decoupled(
+    rows: pd.DataFrame,
+    context: Mapping,
+    experiment: str,
+    position: Callable[[Mapping], float | None],
+    label: str,
+    *,
+    by_level: bool = True,
+    panels: Mapping[str, str] | None = None,
+) -> Figure:
+    """Accuracy against `position(cell)`, one line per method and level (or per method): DPDGC as
+    corrected (full lines) beside DPDGC as implemented (dashed, hollow), and its baselines.
+
+    A cell without a position is a horizontal line. panels: dataset -> its panel; default: one each.
+    """
+    expected = [c for c in expected_cells(context, experiment) if c[2] != "edge" or c[3] != "0"]
+    panels = panels or {cell[0]: cell[0] for cell in expected}
+    panels = panels or {name: name for name in study_datasets(context)}
+    mine = experiment_rows(rows, context, experiment)
+    best, _ = select_best(mine[~((mine["level"] == "edge") & (mine["epsilon"] == "0"))])
+    summary = summarise(best)
+    with style.theme():
+        names = list(dict.fromkeys(panels.values()))
+        columns = min(2, max(len(names), 1))
+        figure, axes = style.panels(max(-(-len(names) // columns), 1), columns)
+        flat = [ax for line in axes for ax in line]
+        levels = sorted({cell[2] for cell in expected}, key=level_order)
+        colours = dict(zip(levels, style.series_colours(len(levels)), strict=True))
+        for name, ax in zip(names, flat, strict=False):
+            datasets = [dataset for dataset, panel in panels.items() if panel == name]
+            ax.set_title(name)
+            shown = summary[summary["dataset"].isin(datasets)]
+            if shown.empty:
+                asked = [cell for cell in expected if cell[0] in datasets]
+                reason = _reason(datasets[0], context)
+                _empty_panel(ax, missing_reason(asked[0], context) if asked else reason)
+            else:
+                _decoupled_panel(ax, shown, position, label, by_level, colours)
+        for ax in flat[len(names) :]:
+            ax.set_axis_off()
+        found = set(summary[list(CELL)].itertuples(index=False, name=None))
+        missing = [
+            dict(zip(CELL, cell, strict=True)) | {"missing_reason": missing_reason(cell, context)}
+            for cell in expected
+            if cell not in found and cell[0] not in _unavailable(context)
+        ]
+        _finish(figure, axes, names, _not_shown(missing, summary[list(CELL)]))
+        return figure
+
+
+def _decoupled_panel(
+    ax: Axes,
+    cells: pd.DataFrame,
+    position: Callable[[Mapping], float | None],
+    label: str,
+    by_level: bool,
+    colours: Mapping[str, tuple],
+) -> None:
+    cells = cells.assign(x=[position(cell) for cell in cells.to_dict("records")])
+    kinds = cells["level"] if by_level else cells["level"].map(level_kind)
+    for (method, kind), line in cells.groupby(["method", kinds], sort=False):
+        colour, marker = style.method_style(method)
+        name = method_label(method, line["level"].iloc[0])
+        decoupled = method in (*AS_IMPLEMENTED, *AS_IMPLEMENTED.values())
+        if decoupled and by_level:
+            colour = colours[kind]
+        if not by_level and kind == "k":
+            name = re.sub(r"-N\d+", "-Nk", name)
+        shape = {"markerfacecolor": "white", "linestyle": "--"} if method in AS_IMPLEMENTED else {}
+        if line["x"].isna().all():
+            ax.axhline(line["mean"].iloc[0], color=colour, linestyle=":", label=name)
+            continue
+        line = line.sort_values("x")
+        if decoupled and not shape:
+            shape = {"linewidth": 2.0}
+        _line(ax, line["x"], line, label=name, color=colour, marker=marker, **shape)
+    if label == "ε":
+        ax.set_xscale("log")
+    _ticks(ax, sorted(set(cells["x"].dropna().astype(float))))
+    ax.set_xlabel(_wrap(_claims_title(cells, label), 46))
+
+
+def _claims_title(cells: pd.DataFrame, label: str) -> str:
+    """The name of an axis with everything that must be said about the ε of its cells."""
+    private = cells[cells["level"] != "none"]
+    if private.empty:
+        return label
+    by_claim: dict[str, dict[str, None]] = {}
+    for cell in private.to_dict("records"):
+        claim = f"{basis_text(cell['epsilon_basis'])}, {status_text(cell['epsilon_status'])}"
+        # Without its level: the legend names it.
+        name = re.sub(r"-(EDP|NDP|N\d+|DP)\b", "", method_label(cell["method"], cell["level"]))
+        by_claim.setdefault(claim, {})[name.replace(" (as implemented)", "")] = None
+    claims = [f"{', '.join(names)} {claim}" for claim, names in by_claim.items()]
+    adjacencies = dict.fromkeys(re.sub(r"\(\d+\)", "(k)", a) for a in private["adjacency"])
+    deltas = sorted({delta_text(delta) for delta in private["delta"].dropna()}, key=float)
+    symbol = "claimed ε" if "refuted" in set(private["epsilon_status"]) else "ε"
+    tokens = sorted(set(private["epsilon"]), key=float)
+    head = symbol if label == "ε" else f"{label} at {symbol} = {', '.join(tokens)}"
+    details = [f"δ = {', '.join(deltas)}", f"adjacency {' / '.join(adjacencies)}", *claims]
+    return f"{head} ({'; '.join(details)})"
 
 
 def _by_number(

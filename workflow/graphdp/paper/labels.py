@@ -5,11 +5,12 @@ about and whether that claim is proven, conditional or refuted.
 """
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 
 from graphdp.errors import GraphDPError
+from graphdp.privacy.plan import level_kind, neighbors
 
-LEVELS = ("none", "edge", "node")
 STATUSES = ("proven", "conditional", "refuted")
 
 BASES = {
@@ -34,21 +35,45 @@ _BRIEFLY = {
     "node_add_remove": "node added or removed",
     "node_replace": "node replaced",
     "participant": "participant",
+    "k_neighbor": "k neighbours replaced",
 }
 
 # Methods that never read an edge: what they train without privacy has ε = 0 at the edge level.
 EDGE_FREE_METHODS = frozenset({"mlp"})
 
 _METHODS = {"gap": "GAP", "progap": "ProGAP", "sage": "SAGE", "dpdgc": "DPDGC", "mlp": "MLP"}
+# A published method as its authors' code runs it: its name, and the method that it should be.
+AS_IMPLEMENTED = {"dpdgcofficial": "dpdgc"}
 _SUFFIXES = {"none": "-∞", "edge": "-EDP", "node": "-NDP"}
 
 
 def method_label(method: str, level: str) -> str:
-    """The papers' name of a method at a level: `("gap", "node")` is "GAP-NDP"."""
+    """The papers' name of a method at a level: `("gap", "node")` is "GAP-NDP".
+
+    At a k-neighbour level "k5" it ends in "-N5" (DPDGC's notation).
+    """
+    if method in AS_IMPLEMENTED:
+        return f"{method_label(AS_IMPLEMENTED[method], level)} (as implemented)"
     name = _METHODS.get(method, method.upper())
     if method in EDGE_FREE_METHODS:
         return f"{name}-DP" if level == "node" else name
-    return name + _SUFFIXES[level]
+    return name + (_SUFFIXES.get(level) or f"-N{neighbors(level)}")
+
+
+def level_text(level: str) -> str:
+    """A level in words: "edge level", "5-neighbour level"."""
+    k = neighbors(level)
+    return f"{level} level" if k is None else f"{k}-neighbour level"
+
+
+def level_order(level: str) -> tuple[int, int]:
+    """A sort key of levels: none, edge, k-neighbour by k, node."""
+    return {"none": 0, "edge": 1, "k": 2, "node": 3}[level_kind(level)], neighbors(level) or 0
+
+
+def is_level(level: str) -> bool:
+    """Whether `level` names a privacy level."""
+    return level in _SUFFIXES or neighbors(level) is not None
 
 
 def canonical_epsilon(token: str) -> str:
@@ -82,6 +107,9 @@ def basis_text(basis: str) -> str:
 def adjacency_text(adjacency: str) -> str:
     """An adjacency with its meaning: "node_add_remove: one node added or removed"."""
     meaning = ADJACENCIES.get(adjacency)
+    if adjacency.startswith("k_neighbor("):
+        k = adjacency[len("k_neighbor(") : -1]
+        meaning = f"one node's features, label, and {k} each of its in- and out-edges replaced"
     return f"{adjacency}: {meaning}" if meaning else adjacency
 
 
@@ -93,6 +121,11 @@ def status_text(status: str) -> str:
         "refuted": "refuted, ε that holds: none",
         "": "status not stated",
     }.get(status, status)
+
+
+def _unnumbered(adjacency: str) -> str:
+    """ "k_neighbor" for every k_neighbor(k)."""
+    return re.sub(r"\(\d+\)$", "", adjacency)
 
 
 def reading_column(basis: str, adjacency: str) -> str:
@@ -111,7 +144,7 @@ def reading_title(column: str) -> str | None:
             return f"ε {words}"
         if column.startswith(f"{name}_"):
             adjacency = column.removeprefix(f"{name}_")
-            return f"ε {words}, {_BRIEFLY.get(adjacency, adjacency)}"
+            return f"ε {words}, {_BRIEFLY.get(_unnumbered(adjacency), adjacency)}"
     return None
 
 
@@ -125,7 +158,7 @@ def scope_text(level: str, basis: str = "", deltas: Iterable[float] = ()) -> str
 
     Several different δ (a δ follows the size of the graph) are given as their range.
     """
-    parts = [f"{level} level", basis_text(basis)]
+    parts = [level_text(level), basis_text(basis)]
     known = sorted({delta for delta in deltas if not math.isnan(delta)})
     if known:
         ends = [delta_text(known[0]), delta_text(known[-1])]
@@ -144,7 +177,7 @@ def epsilon_label(
         return "ε = ∞ (no privacy)"
     value = "∞" if epsilon == "inf" else epsilon
     if float(epsilon) == 0:
-        return f"ε = 0 ({level} level, the method reads no edges)"
+        return f"ε = 0 ({level_text(level)}, the method reads no edges)"
     scope = scope_text(level, basis, deltas)
     if status == "refuted":
         return f"claimed ε = {value} ({scope}; {status_text(status)})"
@@ -161,8 +194,9 @@ def explain(level: str, adjacency: str, status: str) -> str:
             "without any protection."
         )
     promise = _PROMISES.get(
-        adjacency,
-        f"The ε at {level} level is stated under the adjacency {adjacency or 'not stated'!r}.",
+        _unnumbered(adjacency),
+        f"The ε at {level_text(level)} is stated under the adjacency "
+        f"{adjacency or 'not stated'!r}.",
     )
     return " ".join([promise, _VERDICTS.get((adjacency, status)) or _VERDICTS[status]])
 
@@ -195,6 +229,12 @@ _PROMISES = {
         "exp(ε), except with probability about δ. The node's own row of released matrices is not "
         "covered."
     ),
+    "k_neighbor": (
+        "k-neighbour level: the claim is that exchanging one person's features, label, k of the "
+        "edges that arrive and k of those that leave changes the probability of any outcome by at "
+        "most a factor exp(ε), except with probability about δ. The person's own row of released "
+        "matrices is not covered."
+    ),
     "participant": (
         "Node level, participant: the graph is fixed and every other node keeps its list of "
         "neighbours; whether one person takes part changes the probability of any outcome by at "
@@ -225,7 +265,8 @@ def notes(cells: list[Mapping]) -> list[str]:
     """The sentences that must stand under a table or figure: basis, adjacency, status and δ.
 
     `cells` are mappings with method, level, epsilon, epsilon_basis, adjacency, epsilon_status,
-    delta and dataset; cells without a result say nothing. Order of the result: edge, then node.
+    delta and dataset; cells without a result say nothing. Order of the result: edge, k-neighbour,
+    node.
     """
     groups: dict[tuple, dict] = {}
     for cell in cells:
@@ -236,13 +277,15 @@ def notes(cells: list[Mapping]) -> list[str]:
         group["methods"].add(method_label(cell["method"], cell["level"]))
         group["deltas"].setdefault(delta_text(cell["delta"]), set()).add(cell["dataset"])
     sentences = []
-    for (level, basis, adjacency, status), group in sorted(groups.items()):
+    ordered = sorted(groups.items(), key=lambda item: (level_order(item[0][0]), item[0]))
+    for (level, basis, adjacency, status), group in ordered:
         deltas = ", ".join(
             f"δ = {value}" + (f" ({', '.join(sorted(names))})" if len(group["deltas"]) > 1 else "")
             for value, names in sorted(group["deltas"].items())
         )
         sentences.append(
-            f"{', '.join(sorted(group['methods']))}: ε at {level} level, {basis_text(basis)}, "
-            f"{deltas}; adjacency {adjacency_text(adjacency)}; {status_text(status)}."
+            f"{', '.join(sorted(group['methods']))}: ε at {level_text(level)}, "
+            f"{basis_text(basis)}, {deltas}; adjacency {adjacency_text(adjacency)}; "
+            f"{status_text(status)}."
         )
     return sentences

@@ -10,7 +10,7 @@ import pandas as pd
 
 from graphdp import io
 from graphdp.errors import GraphDPError
-from graphdp.paper.labels import LEVELS, STATUSES, canonical_epsilon
+from graphdp.paper.labels import STATUSES, canonical_epsilon, is_level
 
 COLUMNS = (
     "study",
@@ -157,7 +157,8 @@ def _parse(raw: pd.DataFrame, path: str | os.PathLike) -> pd.DataFrame:
         rows[name] = numbers.astype("float64")
     refuse(~rows["seed"].str.fullmatch(r"\d+"), "seed is not a whole number >= 0")
     rows["seed"] = rows["seed"].astype("int64")
-    refuse(~rows["level"].isin(LEVELS), f"level is not one of {', '.join(LEVELS)}")
+    known = rows["level"].map(is_level).astype(bool)
+    refuse(~known, "level is not one of none, edge, node, k<number>")
     refuse(
         ~rows["epsilon_status"].isin(["", *STATUSES]),
         f"epsilon_status is not one of {', '.join(STATUSES)}",

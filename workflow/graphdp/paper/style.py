@@ -16,6 +16,7 @@ _METHODS = {
     "sage": (_PALETTE[2], "^"),
     "progap": (_PALETTE[3], "D"),
     "dpdgc": (_PALETTE[4], "v"),
+    "dpdgcofficial": (_PALETTE[5], "X"),
 }
 _OTHER = (_PALETTE[7], "P")  # grey
 SERIES_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")

@@ -24,7 +24,7 @@ from graphdp.paper.attack import (
     table3,
 )
 from graphdp.paper.cells import known
-from graphdp.paper.labels import epsilon_label, method_label, notes, reading_title
+from graphdp.paper.labels import epsilon_label, level_text, method_label, notes, reading_title
 from graphdp.paper.printing import Printed
 from graphdp.paper.rows import read_rows
 from graphdp.paper.scorecard import (
@@ -41,8 +41,6 @@ from graphdp.paper.statistics import (
     statistics_table,
     table1,
 )
-
-_CATEGORY = {"none": "no privacy", "edge": "edge level", "node": "node level"}
 
 
 @dataclass(frozen=True)
@@ -126,7 +124,7 @@ def show_published(table: pd.DataFrame) -> Printed:
     for (method, level, _), group in table.groupby(["method", "level", "epsilon"], sort=False):
         records = group.to_dict("records")
         line = {
-            "": _CATEGORY[level],
+            "": "no privacy" if level == "none" else level_text(level),
             "method": method_label(method, level),
             "privacy": _label(records),
         }
@@ -239,6 +237,8 @@ TABLES: dict[str, Table] = {
     ),
     "progap_table1": Table("ProGAP Table 1", table1, show_statistics, STATISTICS_NUMBERS),
     "progap_table2": Table("ProGAP Table 2", published_table, show_published, FLOATS, COUNTS),
+    "dpdgc_table1": Table("DPDGC Table 1", table1, show_statistics, STATISTICS_NUMBERS),
+    "dpdgc_table2": Table("DPDGC Table 2", published_table, show_published, FLOATS, COUNTS),
     "degree_bounds": Table(
         "Degree bounds", degree_bounds_table, show_degree_bounds, FLOATS, COUNTS
     ),

@@ -1,0 +1,313 @@
+"""DPDGC's study, printed numbers, tables and figures."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from graphdp import config
+from graphdp.errors import GraphDPError
+from graphdp.grid import Grid
+from graphdp.methods.settings import key
+from graphdp.paper import figures, labels, rows, tables
+from graphdp.paper.accuracy import published_table
+from graphdp.paper.cells import read_published
+from graphdp.paper.rows import COLUMNS
+from graphdp.privacy.cells import split_of
+from graphdp.rng import generator
+
+ROOT = Path(__file__).parents[1]
+PUBLISHED = ROOT / "config" / "published" / "dpdgc.csv"
+PHI = ("m1", "m0.5", "0", "0.5", "1")
+CLAIMS = {
+    "dpdgc": ("corrected", "conditional"),
+    "dpdgcofficial": ("as_implemented", "refuted"),
+    "gap": ("as_published", "refuted"),
+    "mlp": ("as_published", "conditional"),
+}
+
+
+@pytest.fixture(scope="module")
+def study():
+    return config.validate(yaml.safe_load((ROOT / "config/papers/dpdgc.yaml").read_text()))
+
+
+# ------------------------------------------------------------------------------------ the study
+
+
+def test_the_papers_settings(study):
+    """Appendix K: hidden 64, learning rate 1e-3, 100 + 100 epochs, D = 100, batch 256 or 64,
+    dropout 0.5 without DP-Adam in the classifier and none with it."""
+    grid = Grid(study)
+    for cell in grid.cells:
+        for setting in cell.settings:
+            assert (setting["hidden"], setting["learning_rate"], setting["epochs"]) == (
+                64,
+                1e-3,
+                100,
+            )
+            if cell.method == "mlp":
+                assert setting["layers"] == 3
+            if cell.level == "node" and cell.method != "mlp":
+                assert setting["max_degree"] == 100
+            if cell.level not in ("none", "edge") or cell.method.startswith("dpdgc"):
+                small = cell.dataset in ("squirrel", "chameleon", "computers", "cora", "photo")
+                full = cell.level == "none" and cell.dataset not in (
+                    "squirrel",
+                    "chameleon",
+                    "pubmed",
+                )
+                assert setting.get("batch_size") == (None if full else 64 if small else 256)
+            if cell.method.startswith("dpdgc"):
+                assert setting["classifier_epochs"] == 100
+                assert setting.get("dropout") == (0.5 if cell.level in ("none", "edge") else None)
+
+
+def test_the_cells_of_table_2_are_all_there(study):
+    grid = Grid(study)
+    mine = {(c.dataset, c.method, c.level, c.epsilon) for c in grid.cells}
+    printed = read_published(PUBLISHED)
+    printed = printed[printed["metric"] == "accuracy"]
+    for cell in printed.itertuples():
+        if cell.method == "sage":
+            continue
+        level, epsilon = cell.level, cell.epsilon
+        if cell.method == "mlp" and level == "edge":
+            level, epsilon = "none", "inf"
+        assert (cell.dataset, cell.method, level, epsilon) in mine
+        if cell.method == "dpdgcofficial":
+            assert (cell.dataset, "dpdgc", level, epsilon) in mine
+
+
+def test_csbm_stands_in_both_sizes_over_phi(study):
+    for size, nodes, features in (("paper", 10000, 200), ("code", 30000, 2000)):
+        values = []
+        for name, definition in study.definitions.items():
+            if name.startswith(f"csbm-{size}-"):
+                parameters = definition["parameters"]
+                assert (parameters["n"], parameters["f"]) == (nodes, features)
+                found = figures._PHI.match(name)
+                assert found["size"] == f"csbm-{size}"
+                assert float(found["phi"].replace("m", "-")) == parameters["phi"]
+                assert study.split_rule(name) == "shared 0.025/0.025/0.95"
+                values.append(parameters["phi"])
+        assert values == list(np.arange(-1, 1.01, 0.25))
+    assert study.split_rule("cora") == "shared"
+
+
+def test_a_split_rule_with_shares():
+    nodes = np.arange(4000)
+    found = split_of(4000, nodes, 1, "shared 0.025/0.025/0.95", 3)
+    assert (found.train.size, found.val.size, found.test.size) == (100, 100, 3800)
+    again = split_of(4000, nodes, 1, "shared 0.025/0.025/0.95", 0)
+    assert np.array_equal(found.train, again.train)
+    other = split_of(4000, nodes, 1, "per_seed 0.025/0.025/0.95", 3)
+    assert not np.array_equal(found.train, other.train)
+    assert split_of(4000, nodes, 1, "shared", 0).train.size == 3000
+
+
+def test_entries_for_some_datasets_and_levels_by_k():
+    base = {"study": "s", "datasets": ["csbm", "cora"]}
+    entry = {"method": "dpdgc", "level": "k7", "epsilon": 4}
+    grid = Grid(config.validate(base | {"experiments": {"a": [entry | {"datasets": ["cora"]}]}}))
+    assert [cell.path for cell in grid.cells] == ["cora/dpdgc/k7/4/a"]
+    assert grid.experiments()["a"][0]["datasets"] == ["cora"]
+    for level, message in (("k", "unknown level of dpdgc 'k'"), ("kk", "k<number>")):
+        with pytest.raises(GraphDPError, match=message):
+            config.validate(base | {"experiments": {"a": [entry | {"level": level}]}})
+    with pytest.raises(GraphDPError, match="unknown level of gap 'k7'"):
+        config.validate(base | {"experiments": {"a": [entry | {"method": "gap"}]}})
+
+
+# ------------------------------------------------------------------------------- printed numbers
+
+
+def test_printed_numbers():
+    printed = read_published(PUBLISHED)
+    assert len(printed) == 147
+    cells = {tuple(r[1:6]): (r[7], r[8]) for r in printed.itertuples()}
+
+    def at(*cell):
+        return next(
+            (r.mean, r.ci)
+            for r in printed.itertuples()
+            if (r.dataset, r.method, r.level, r.epsilon) == cell
+        )
+
+    assert cells
+    assert at("squirrel", "dpdgcofficial", "none", "inf") == (79.92, 0.26)
+    assert at("facebook", "dpdgcofficial", "k1", "16") == (80.94, 0.27)
+    assert at("computers", "dpdgcofficial", "k25", "16") == (78.25, 0.31)
+    assert at("photo", "dpdgcofficial", "node", "16") == (82.15, 0.54)
+    assert at("cora", "gap", "edge", "1") == (76.95, 0.90)
+    assert at("pubmed", "mlp", "node", "16") == (85.72, 0.11)
+    assert at("chameleon", "sage", "node", "16") == (20.96, 1.27)
+    # The paper's DP-MLP at edge level is its MLP.
+    assert at("cora", "mlp", "edge", "0") == at("cora", "mlp", "none", "inf") == (76.48, 0.91)
+    counts = printed[printed["artefact"] == "Table 1"]
+    assert set(counts["metric"]) >= {"nodes", "edges", "features", "classes", "homophily"}
+    assert counts.set_index(["dataset", "metric"])["mean"]["facebook", "edges"] == 2117924
+
+
+# ---------------------------------------------------------------------------- tables and figures
+
+
+def experiments():
+    def spec(method, level, epsilon, **more):
+        return {"method": method, "level": level, "epsilon": epsilon, "hidden": [64]} | more
+
+    both = ("dpdgcofficial", "dpdgc")
+    real, school, csbm = ["cora", "facebook"], ["facebook"], [f"csbm-code-phi-{p}" for p in PHI]
+    levels = ("k1", "k5", "node")
+    return {
+        "accuracy": [
+            *(spec(m, "none", ["inf"], datasets=real) for m in both),
+            *(spec(m, "edge", ["1"], datasets=real) for m in both),
+            *(spec(m, lv, ["16"], datasets=real) for m in both for lv in levels),
+            spec("gap", "node", ["16"], datasets=real),
+            spec("mlp", "none", ["inf"], datasets=real),
+        ],
+        "edge-budget": [spec(m, "edge", ["1", "4"], datasets=school) for m in both],
+        "node-budget": [
+            *(spec(m, lv, ["8", "16"], datasets=school) for m in both for lv in levels),
+            spec("mlp", "node", ["8", "16"], datasets=school),
+        ],
+        "neighbors": [
+            *(spec(m, lv, ["16"], datasets=["cora"]) for m in both for lv in ("k1", "k5")),
+            spec("gap", "node", ["16"], datasets=["cora"]),
+        ],
+        "csbm": [
+            *(spec(m, "k1", ["16"], datasets=csbm) for m in both),
+            spec("mlp", "none", ["inf"], datasets=csbm),
+        ],
+    }
+
+
+@pytest.fixture(scope="module")
+def context():
+    names = ["cora", "facebook", *(f"csbm-code-phi-{p}" for p in PHI)]
+    return {
+        "study": "s", "title": "S", "paper": "dpdgc", "datasets": names, "unavailable": {},
+        "published": str(PUBLISHED), "orderings": None, "methods": ["dpdgc", "dpdgcofficial", "gap",
+        "mlp"], "experiments": experiments(), "statistics": {}, "calibrations": [],
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def frame(context, tmp_path_factory):
+    made = {}
+    for specs in context["experiments"].values():
+        for spec in specs:
+            for dataset in spec["datasets"]:
+                for epsilon in spec["epsilon"]:
+                    for seed in range(3):
+                        row = a_row(dataset, spec["method"], spec["level"], epsilon, seed)
+                        made[tuple(row[c] for c in COLUMNS[:8])] = row
+    path = tmp_path_factory.mktemp("rows") / "rows.csv"
+    pd.DataFrame(list(made.values()))[list(COLUMNS)].to_csv(path, index=False)
+    return rows.read_rows(path)
+
+
+def a_row(dataset, method, level, epsilon, seed):
+    basis, status = CLAIMS[method]
+    adjacency = {"edge": "edge_directed", "node": "node_replace"}.get(
+        level, f"k_neighbor({level[1:]})"
+    )
+    private = level != "none"
+    accuracy = 0.5 + 0.1 * (method == "dpdgcofficial") + 0.01 * seed
+    noise = generator("row", dataset, method, level, epsilon, seed).uniform(0, 0.01)
+    return dict.fromkeys(COLUMNS, "") | {
+        "study": "s", "dataset": dataset, "method": method, "level": level, "epsilon": epsilon,
+        "delta": 1e-5 if private else "", "seed": seed, "hyperparameters": key({"hidden": 64}),
+        "val_accuracy": accuracy, "test_accuracy": accuracy + noise,
+        "noise_multiplier": 2.0 if private else "", "checkpoint": "best_validation",
+        "epsilon_basis": basis if private else "", "adjacency": adjacency if private else "",
+        "epsilon_status": status if private else "", "epsilons": "[]",
+    }  # fmt: skip
+
+
+def test_table_2_has_both_columns_and_the_printed_numbers_stand_beside_the_official_code(
+    frame, context
+):
+    table = published_table(frame, context)
+    lines = table[table["dataset"] == "cora"].set_index(["method", "level", "epsilon"])
+    official = lines.loc[("dpdgcofficial", "k1", "16")]
+    ours = lines.loc[("dpdgc", "k1", "16")]
+    assert (official["published_mean"], official["published_ci"]) == (59.98, 0.81)
+    assert np.isnan(ours["published_mean"])
+    assert (official["epsilon_status"], ours["epsilon_status"]) == ("refuted", "conditional")
+    order = list(dict.fromkeys(zip(table["method"], table["level"], strict=True)))
+    assert order.index(("dpdgc", "k1")) == order.index(("dpdgcofficial", "k1")) + 1
+    text = tables.TABLES["dpdgc_table2"].show(table).cells.to_string()
+    assert "DPDGC-N1 (as implemented)" in text and "DPDGC-N1 " in text
+    assert "claimed ε = 16 (1-neighbour level, as implemented" in text
+    assert "ε that holds: none" in text
+
+
+def test_labels_of_k_neighbour_levels():
+    assert labels.method_label("dpdgc", "k25") == "DPDGC-N25"
+    assert labels.method_label("dpdgcofficial", "edge") == "DPDGC-EDP (as implemented)"
+    assert labels.level_text("k5") == "5-neighbour level"
+    assert sorted(["node", "k25", "none", "k5", "edge"], key=labels.level_order) == [
+        "none", "edge", "k5", "k25", "node",
+    ]  # fmt: skip
+    assert "5 each of its in- and out-edges" in labels.adjacency_text("k_neighbor(5)")
+    assert "exchanging one person's features" in labels.explain(
+        "k5", "k_neighbor(5)", "conditional"
+    )
+
+
+def lines_of(figure):
+    found = {}
+    for ax in figure.axes:
+        for line in ax.get_lines():
+            found[ax.get_title(), line.get_label()] = line
+    return found
+
+
+def text_of(figure):
+    axes = " ".join(ax.get_xlabel() for ax in figure.axes)
+    return axes.replace("\n", " ").replace("\u00a0", " ")
+
+
+def test_figure_3a_and_3b_show_both_columns_side_by_side(frame, context):
+    found = lines_of(figures.dpdgc_figure3a(frame, context))
+    assert {"DPDGC-EDP", "DPDGC-EDP (as implemented)"} == {label for _, label in found}
+    official, ours = (
+        found["facebook", name] for name in ("DPDGC-EDP (as implemented)", "DPDGC-EDP")
+    )
+    assert list(official.get_xdata()) == list(ours.get_xdata()) == [1.0, 4.0]
+    assert (official.get_linestyle(), ours.get_linestyle()) == ("--", "-")
+    assert min(official.get_ydata()) > max(ours.get_ydata())
+    figure = figures.dpdgc_figure3b(frame, context)
+    found = lines_of(figure)
+    assert {label for _, label in found} >= {"DPDGC-N1", "DPDGC-N5 (as implemented)", "DPDGC-NDP"}
+    text = text_of(figure)
+    for part in ("claimed ε", "δ = 1e-5", "k_neighbor(k)", "node_replace", "corrected, conditional",
+                 "as implemented, refuted, ε that holds: none"):  # fmt: skip
+        assert part in text, (part, text)
+
+
+def test_figure_3c_runs_over_k_with_other_methods_as_horizontal_lines(frame, context):
+    figure = figures.dpdgc_figure3c(frame, context)
+    found = lines_of(figure)
+    assert list(found["cora", "DPDGC-Nk"].get_xdata()) == [1.0, 5.0]
+    assert list(found["cora", "GAP-NDP"].get_xdata()) == [0, 1]  # an axhline
+    assert "k at claimed ε = 16" in text_of(figure)
+
+
+def test_figure_3d_runs_over_phi_in_order(frame, context):
+    found = lines_of(figures.dpdgc_figure3d(frame, context))
+    line = found["csbm-code", "DPDGC-N1"]
+    assert list(line.get_xdata()) == [-1.0, -0.5, 0.0, 0.5, 1.0]
+    assert ("csbm-code", "MLP") in found
+
+
+def test_figures_without_results_say_so(frame, context):
+    empty = frame.iloc[:0]
+    for name in ("a", "b", "c", "d"):
+        figure = getattr(figures, f"dpdgc_figure3{name}")(empty, context)
+        texts = [t.get_text() for ax in figure.axes for t in ax.texts]
+        assert any("no results" in text for text in texts), name
