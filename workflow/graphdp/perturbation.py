@@ -3,7 +3,7 @@
 Three mechanisms, each in time and memory proportional to the edges that go in and come out:
 
 - asymmetric: randomised response whose ones are thinned so that the expected number of edges
-  stays as it is (Imola, Murakami and Chaudhuri, USENIX Security 2022, section 4.2, as GAP's
+  stays as it is (Imola, Murakami and Chaudhuri, USENIX Security 2022, as GAP's
   baseline SAGE-EDP uses it, section 7.2), with a private estimate of that number;
 - edge_rand: randomised response (Wu et al., LinkTeller, IEEE S&P 2022, EdgeRand);
 - lap_graph: Laplace noise on every pair, of which the largest are kept, as many as a private

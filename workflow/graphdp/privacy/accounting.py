@@ -19,7 +19,7 @@ by "dp_accounting" (Wang, Balle, Kasiviswanathan 2019, Theorem 27), which alone 
 Two kinds of release are outside of these libraries. The ε of pure releases alone is their sum,
 whichever accountant is asked ("exact" among them); beside others they enter Rényi DP as randomised
 response. Steps over fixed-size samples that move a group of records are accounted in Rényi DP
-alone ("autodp", "autodp_rdp"), by Daigavane et al. 2021, Theorem 1: `fixed_size_log_moment`.
+alone ("autodp", "autodp_rdp"), by Daigavane et al. 2021: `fixed_size_log_moment`.
 
 All of them assume that adding or removing one unit changes one record of a DP-SGD sample and
 moves each release by at most its sensitivity; the plan says under which adjacency that is so.
@@ -64,7 +64,7 @@ RDP_ORDERS_TEXT = "2 to 10 by 0.05, to 40 by 0.25, to 256 by 1, then about 1.5 %
 #: Gaussian exactly at whole orders. In between autodp interpolates the moments (an upper bound).
 WHOLE_ORDERS = tuple(order for order in RDP_ORDERS if order.is_integer())
 #: What is computed here and not by a library: the steps of `FixedSizeDPSGD`.
-FIXED_SIZE_METHOD = "Rényi DP; fixed-size samples: own sum of Daigavane et al. 2021, Theorem 1"
+FIXED_SIZE_METHOD = "Rényi DP; fixed-size samples: own sum of Daigavane et al. 2021"
 #: How an RDP curve becomes ε(δ), for the statements.
 RDP_CONVERSION = "Balle et al. 2020, Theorem 21; Canonne, Kamath, Steinke 2020, Proposition 12"
 
@@ -350,7 +350,7 @@ def fixed_size_log_moment(sampling: tuple[int, int, int], noise: float, order: f
     records in a batch, Hypergeometric(N, G, B). Given the batch, the noisy sums are Gaussians whose
     means lie at most ρ / G sensitivities apart; and exp((α - 1) D_α) is jointly convex, so that of
     the mixture over batches is at most the mean.
-    Source: Daigavane et al. 2021, Theorem 1 and its Lemma 1 (their λ = 2 G C σ).
+    Source: Daigavane et al. 2021, moments bound for one-layer networks (their λ = 2 G C σ).
     """
     from scipy.special import logsumexp
 
@@ -372,7 +372,7 @@ def pure_log_moment(epsilon: float, order: float) -> float:
     """(α - 1) times the Rényi DP at order α of any ε-DP release: that of randomised response.
 
     With p = e^ε / (1 + e^ε): ln(p^α (1 - p)^(1 - α) + (1 - p)^α p^(1 - α)). Every ε-DP release
-    is a post-processing of it (Kairouz, Oh and Viswanath 2015, Theorem 3.4).
+    is a post-processing of it (Kairouz, Oh and Viswanath 2015).
     """
     return float(np.logaddexp(order * epsilon, (1 - order) * epsilon) - np.logaddexp(epsilon, 0))
 

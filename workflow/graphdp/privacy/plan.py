@@ -247,7 +247,7 @@ class FixedSizeDPSGD:
     `group` records differ between adjacent data, each by a gradient of norm 2C at most, so
     max_grad_norm.value = 2 · group · C bounds the sum's move when all of them are drawn.
 
-    A step's Rényi DP at order α (Daigavane et al. 2021, Theorem 1) has ρ of them, in expectation
+    A step's Rényi DP at order α (Daigavane et al. 2021) has ρ of them, in expectation
     over ρ ~ Hypergeometric(population, group, batch_size):
     ln E[exp(α(α - 1) ρ² / (2 group² noise_multiplier²))] / (α - 1).
     """

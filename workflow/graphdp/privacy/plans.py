@@ -295,7 +295,7 @@ def mlp_plan(
 
 #: perturbation -> what each part of it releases: phase -> (query, share of ε).
 _PERTURBATIONS = {
-    # GAP's code gives a tenth of ε to the density; Wu et al., section V, a hundredth to the count.
+    # GAP's code gives a tenth of ε to the density; Wu et al. a hundredth to the count.
     "asymmetric": {
         "density": ("number of undirected edges", 0.1),
         "link": ("every pair of nodes, by randomised response with thinned ones", 0.9),

@@ -172,7 +172,7 @@ def clipped_group_gradient_sum(group: int, max_grad_norm: float) -> Sensitivity:
     return Sensitivity(
         2 * group * max_grad_norm,
         "2*G*C",
-        f"Daigavane et al. 2021, Theorem 1: G = {group} records differ (clipping norm C)",
+        f"Daigavane et al. 2021: G = {group} records differ (clipping norm C)",
     )
 
 
