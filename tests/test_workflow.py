@@ -294,6 +294,8 @@ def test_progap_releases_in_its_own_training_jobs(tmp_path):
     # Per seed: two at ε = ∞, which the depths share; 1 + 2 at edge and node level, and the curves'.
     assert len(kept) == 2 * (2 + 3 + 3 + 2)
     shutil.rmtree(tmp_path / "results/tiny/fits")
+    (tmp_path / "results/tiny/rows.csv").unlink()
+    assert project.planned("rows")["fit"] == 4
     project.snakemake("rows")
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
 
