@@ -121,7 +121,7 @@ def _csr(matrix: sparse.csr_array, like: Tensor) -> Tensor:
         return torch.sparse_csr_tensor(
             torch.from_numpy(matrix.indptr.astype(np.int32)),
             torch.from_numpy(matrix.indices.astype(np.int32)),
-            torch.from_numpy(matrix.data).to(like.dtype),
+            torch.from_numpy(np.array(matrix.data)).to(like.dtype),
             matrix.shape,
         ).to(like.device)
 
@@ -202,7 +202,7 @@ def train(
     like = _like(device, dtype)
     features = SparseMatrix(x, like) if sparse.issparse(x) else _tensor(x, like)
     neighbours = SparseMatrix(in_matrix(edges), like)
-    targets = torch.from_numpy(labels).to(like.device)
+    targets = torch.from_numpy(np.array(labels)).to(like.device)
     size = 1
     if like.device.type != "cpu":
         floats = len(labels) * network.hidden * (8 + 8 * network.mp_layers)
@@ -347,7 +347,7 @@ def train_private(
         raise GraphDPError(f"noise of scale {training.noise_std} with a finite ε: calibrate it")
     like = _like(device, dtype)
     samples = SubGraphs(network, x, edges, like)
-    targets = torch.from_numpy(labels).to(like.device)
+    targets = torch.from_numpy(np.array(labels)).to(like.device)
     values = _tensor(network.initial(generator(*member.stream, "init"))[None], like)
     adam = Adam(values, like.new_full((1, 1), member.learning_rate))
     # Another noise multiplier draws other noise: the same noise at two scales would cancel.
