@@ -55,7 +55,6 @@ rule embed:
     input:
         graph="results/data/graphs/{dataset}.npz",
         calibration=calibration_file,
-        bounded=bounded_files,
     output:
         embeddings=f"results/{{study}}/embeddings/{BLOCK}.npz",
         usage=f"results/{{study}}/embeddings/{BLOCK}.json",

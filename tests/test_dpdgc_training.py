@@ -405,12 +405,6 @@ def block(module, level, epsilon, graph, seeds=(0,), **changes):
                  calibrations=calibrations), setting  # fmt: skip
 
 
-def masks(graph, seeds):
-    from graphdp import degree
-
-    return {"6": {s: degree.bound_out_degree(graph.indptr, graph.indices, 6, s) for s in seeds}}
-
-
 @pytest.mark.parametrize("module", [dpdgc, dpdgcofficial])
 @pytest.mark.parametrize(
     ("level", "epsilon"), [("none", "inf"), ("edge", "2"), ("k0", "8"), ("k3", "8"), ("node", "8")]
@@ -429,7 +423,7 @@ def test_the_noise_and_the_rounds_are_the_plans(graph, module, level, epsilon, m
         monkeypatch.setattr(dpdgc, name, lambda *a, real=real: (released.append(a[3]), real(*a))[1])
     work, setting = block(module, level, epsilon, graph)
     wanted = [module.release_settings(level, setting)]
-    embeddings = module.embed(work, wanted, masks(graph, [0]))
+    embeddings = module.embed(work, wanted)
     ((_, _, model),) = module.fit(work, [setting], embeddings)
     (entry,) = work.calibrations
     multiplier = entry["noise_multiplier"]
@@ -452,7 +446,7 @@ def test_the_noise_and_the_rounds_are_the_plans(graph, module, level, epsilon, m
 def test_every_seed_has_its_own_release_and_an_equal_setting_the_same(graph):
     work, setting = block(dpdgc, "k2", "8", graph, seeds=(0, 1))
     wanted = [dpdgc.release_settings("k2", setting)]
-    first, again = (dpdgc.embed(work, wanted, {}) for _ in range(2))
+    first, again = (dpdgc.embed(work, wanted) for _ in range(2))
     assert len(first) == 2
     a, b = first.values()
     assert not np.array_equal(a, b)
@@ -462,22 +456,46 @@ def test_every_seed_has_its_own_release_and_an_equal_setting_the_same(graph):
         np.testing.assert_allclose(np.linalg.norm(z, axis=1), 1, atol=1e-6)
 
 
-def test_only_the_bounded_edges_are_read_at_node_level(graph):
-    """With every edge masked away the rows are empty: Z is noise and bias alone."""
-    work, setting = block(dpdgc, "node", "8", graph)
-    wanted = [dpdgc.release_settings("node", setting)]
-    nothing = {"6": {0: np.zeros(graph.num_edges, bool)}}
-    with_edges = dpdgc.embed(work, wanted, masks(graph, [0]))
-    without = dpdgc.embed(work, wanted, nothing)
-    (a,), (b,) = with_edges.values(), without.values()
-    assert not np.array_equal(a, b)
+def test_columns_are_bounded_and_rows_keep_their_own_entries():
+    """On a directed graph, where rows and columns differ: i -> j for j > i, so late columns are
+    long. Every entry kept is one of A; a column longer than D keeps exactly D, another all."""
+    from graphdp.data.graph import csr_from_edges
+
+    nodes, bound = 30, 5
+    edges = np.array([(i, j) for i in range(nodes) for j in range(i + 1, nodes)])
+    indptr, indices = csr_from_edges(edges[:, 0], edges[:, 1], nodes, symmetrise=False)
+
+    class Directed:
+        pass
+
+    graph = Directed()
+    graph.indptr, graph.indices = indptr, indices
+    a = dense(aggregation.InEdges(indptr, indices))
+    assert a[0].sum() == nodes - 1 and a[:, 0].sum() == 0
+    kept = dense(dpdgc.bounded_rows(graph, bound, 7))
+    assert (kept <= a).all()
+    assert np.array_equal(kept.sum(0), np.minimum(a.sum(0), bound))
+    assert not np.array_equal(kept, dense(dpdgc.bounded_rows(graph, bound, 8)))
+
+
+def test_rows_are_the_lists_that_nodes_point_with(graph, monkeypatch):
+    read = []
+    real = decoupled.train_embedding
+    monkeypatch.setattr(
+        decoupled, "train_embedding", lambda *a, **k: (read.append(a[:2]), real(*a, **k))[1]
+    )
+    for level, epsilon in (("edge", "2"), ("node", "8")):
+        work, setting = block(dpdgc, level, epsilon, graph)
+        dpdgc.embed(work, [dpdgc.release_settings(level, setting)])
+    assert np.array_equal(read[0][1], graph.indices) and np.array_equal(read[0][0], graph.indptr)
+    assert np.bincount(read[1][1], minlength=NODES).max() == 6 < np.diff(graph.indptr).max()
 
 
 def test_noise_of_scale_zero_is_refused(graph):
     work, setting = block(dpdgc, "k2", "8", graph)
     work.calibrations[0]["noise_multiplier"] = 0.0
     with pytest.raises(GraphDPError, match="noise of scale 0"):
-        dpdgc.embed(work, [dpdgc.release_settings("k2", setting)], {})
+        dpdgc.embed(work, [dpdgc.release_settings("k2", setting)])
     with pytest.raises(GraphDPError, match="noise of scale 0"):
         dpdgc.release_noise(work.calibrations[0])
 
@@ -487,7 +505,7 @@ def test_the_method_learns_a_clear_graph():
     graph = csbm(n=600, f=8, d=20.0, epsilon=3.25, phi=1.0, seed=0)
     work, setting = block(dpdgc, "none", "inf", graph, epochs=40, classifier_epochs=40, hidden=32,
                           learning_rate=0.01)  # fmt: skip
-    embeddings = dpdgc.embed(work, [dpdgc.release_settings("none", setting)], {})
+    embeddings = dpdgc.embed(work, [dpdgc.release_settings("none", setting)])
     ((_, _, model),) = dpdgc.fit(work, [setting], embeddings)
     assert model.test_accuracy > 0.8
     assert len(model.history) == 40 and model.history[model.best_epoch - 1] == model.history.max()

@@ -134,15 +134,13 @@ def measure(arm: str, work: Path, amount: int) -> dict[str, float]:
 
 
 def save_rows(work: Path, indptr, indices, labels, classes: int) -> None:
-    from graphdp.aggregation import in_edges
     from graphdp.rng import generator
 
-    rows = in_edges(indptr, indices)
     train = generator("benchmark", "train").permutation(len(labels))[: 3 * len(labels) // 4]
     np.savez(
         work / "rows.npz",
-        indptr=rows.indptr,
-        indices=rows.indices,
+        indptr=indptr,
+        indices=indices,
         labels=labels,
         classes=classes,
         train=train,

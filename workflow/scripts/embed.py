@@ -1,14 +1,13 @@
 """Train the embeddings of a block of seeds and release each one's noisy matrix, once."""
 
-from graphdp import degree, io, job, methods
+from graphdp import io, job, methods
 from graphdp.methods.block import Block
 
 
 def main(snakemake):
     job.set_threads(snakemake.threads)
     block = Block.of_job(snakemake)
-    masks = degree.load_bounds(snakemake.input.bounded, graph=block.graph.fingerprint())
-    embeddings = methods.load(block.method).embed(block, snakemake.params.settings, masks)
+    embeddings = methods.load(block.method).embed(block, snakemake.params.settings)
     io.save_npz(snakemake.output.embeddings, **embeddings)
     io.write_json(snakemake.output.usage, job.usage())
 

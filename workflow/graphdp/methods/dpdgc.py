@@ -7,9 +7,12 @@ Algorithm 2, in two stages that the workflow runs as jobs of their own:
 2. fit     a LINKX-like classifier on X and Z; plain Adam where X and the labels are public (edge
            level), DP-Adam otherwise
 
-Row i of A lists the nodes that i receives from, so a node's out-degree is a column sum. At node
-level the out-degrees are bounded by D (`graphdp.degree`). s = noise multiplier × √(2D) (node), √k
-(k-neighbour, level "k<number>"), 1 (edge); stage 1 has noise of its own (`graphdp.privacy.dpdgc`).
+Row i of A lists the nodes that i points to. On a symmetric graph that says nothing; on the two
+directed ones only these rows reach the printed accuracies (squirrel: DP-Emb alone 84 % without
+noise, 31 % on in-lists, of which 2,996 of 5,201 are empty). At node level the columns of A, whose
+sums the paper calls out-degrees, are bounded by D (`bounded_rows`). s = noise multiplier × √(2D)
+(node), √k (k-neighbour, level "k<number>"), 1 (edge); stage 1 has noise of its own
+(`graphdp.privacy.dpdgc`).
 
 This is the method as it has to be for its ε to hold: batches are Poisson samples, all changed rows
 of a group are counted, W is normalised after every step and the embedding keeps its last epoch.
@@ -40,6 +43,7 @@ from graphdp.privacy.plan import (
     WithoutReplacementDPSGD,
     level_kind,
 )
+from graphdp.rng import stream_seed
 
 
 class Decoupled(Settings):
@@ -90,7 +94,7 @@ class OfficialNeighbors(Decoupled):
 class OfficialNode(OfficialNeighbors):
     """Node level."""
 
-    max_degree: PositiveInt = Field(100, description="D, the bound on every out-degree")
+    max_degree: PositiveInt = Field(100, description="D, the bound on every column of A")
 
 
 class Edge(OfficialEdge):
@@ -137,26 +141,21 @@ def release_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def embed(
-    block: Block, settings: list[dict[str, Any]], masks: dict[str, dict[int, np.ndarray]]
-) -> dict[str, np.ndarray]:
+def embed(block: Block, settings: list[dict[str, Any]]) -> dict[str, np.ndarray]:
     """Stage 1: train DP-Emb and release Z, once for every seed x release setting.
 
-    masks: `degree.bound_name` -> seed -> kept edges, bool (m,); read at node level.
     Returns `embedding_name(seed, setting)` -> Z, float32 (n, hidden).
     """
-    from graphdp import degree
-    from graphdp.aggregation import in_edges
+    from graphdp.aggregation import InEdges
     from graphdp.decoupled import train_embedding
 
     graph, corrected = block.graph, block.method == "dpdgc"
-    embeddings, everything = {}, None
+    embeddings = {}
     for seed, setting in block.runs(settings):
-        edges = graph.indptr, graph.indices
+        rows = InEdges(graph.indptr, graph.indices)  # sums over a node's list, whatever it lists
         if "max_degree" in setting:
-            rows = in_edges(*degree.apply_mask(*edges, masks[degree.bound_name(setting)][seed]))
-        else:
-            rows = everything = everything or in_edges(*edges)
+            name = block.study_seed, seed, block.dataset, "columns", setting["max_degree"]
+            rows = bounded_rows(graph, setting["max_degree"], stream_seed(*name))
         split = block.split(seed)
         rounds = _rounds(block, seed, setting["plan"], "embedding", setting)
         # Where no noise protects the choice of an epoch, the corrected method makes none.
@@ -186,6 +185,18 @@ def embed(
             rows, model.weight, model.bias, release_noise(entry), (*stream, "release")
         )
     return embeddings
+
+
+def bounded_rows(graph, max_degree: int, seed: int):
+    """The rows of A when every column keeps at most `max_degree` of its entries, chosen uniformly:
+    `graphdp.degree` on the graph with its edges turned round."""
+    from graphdp import degree
+    from graphdp.aggregation import in_edges
+
+    columns = in_edges(graph.indptr, graph.indices)
+    edges = columns.indptr.astype(np.int64), columns.indices
+    kept = degree.apply_mask(*edges, degree.bound_out_degree(*edges, max_degree, seed))
+    return in_edges(*kept)
 
 
 def embedding_name(seed: int, setting: dict[str, Any]) -> str:

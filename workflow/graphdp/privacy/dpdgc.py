@@ -42,8 +42,9 @@ from graphdp.privacy.plans import (
 VARIANTS = ("corrected", "as_implemented")
 
 _DEGREES = (
-    "Both graphs have out-degrees of at most D and differ in one node's row and column only; a "
-    "bound made by sampling lists of a symmetrised graph breaks this, since an edge stands in two."
+    "Columns of A have at most D entries in both graphs, which differ in one node's row and column "
+    "only; a bound made by sampling columns of a symmetrised graph breaks this, since an edge "
+    "stands in two."
 )
 _EDGE = "One directed entry of the adjacency matrix is replaced; an undirected edge is two."
 _WEIGHTS_BOUNDED = "The rows of W have a norm of at most c when the matrix is released."

@@ -366,7 +366,8 @@ def _guarantee(plan: Plan, settings: dict[str, Any]) -> Guarantee:
     if "max_degree" in settings:
         bound = DegreeBound(
             max_degree=settings["max_degree"],
-            method="uniform sample without replacement of each node's out-list"
+            method="uniform sample without replacement of "
+            + ("each column of A" if _reads_rows(plan) else "each node's out-list")
             + (", then of its in-list" if _samples_sub_graphs(plan) else "")
             if sampled
             else "edges to a node's public candidates, drawn without its edges",
@@ -387,6 +388,11 @@ def _unit(plan: Plan) -> str:
     if k is not None:
         return f"one node whose features, label, {k} in-edges and {k} out-edges are replaced"
     return _UNITS[plan.adjacency]
+
+
+def _reads_rows(plan: Plan) -> bool:
+    """Whether rows of the adjacency matrix are training records."""
+    return plan.method in ("dpdgc", "dpdgcofficial")
 
 
 def _protects_nodes(plan: Plan) -> bool:
