@@ -122,7 +122,7 @@ def native_autodp(plan, noise):
 @pytest.mark.parametrize("noise", [0.5, 1.0, 3.0, 12.0])
 def test_rdp_equals_autodps_amplification_by_sampling(noise):
     plan = make_plan((0.013, 1546), 2, (0.2, 3))
-    ours = accounting._autodp_rdp(plan.composition, noise)
+    ours = accounting.autodp_rdp_curve(plan.composition, noise)
     native = native_autodp(plan, noise)
     for order in (2.0, 2.05, 3.0, 3.55, 17.75, 64.0, 130.0):
         assert ours(order) == pytest.approx(native.RenyiDP(order), rel=1e-12)

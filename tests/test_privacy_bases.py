@@ -219,7 +219,7 @@ def test_theorem_4_2_of_progap_as_printed_is_no_bound(rate, noise):
     plan = bases("progap", "node", PROGAP | {"depth": 0, "epochs": 1, "batch_size": 1}, 1)[0]
     step = PoissonDPSGD("q", rate, 1, plan.mechanisms[0].max_grad_norm, "stage0")
     composition = plan.__class__(**vars(plan) | {"mechanisms": (step,)}).composition
-    assert accounting._autodp_rdp(composition, noise)(2) == pytest.approx(true, rel=1e-5)
+    assert accounting.autodp_rdp_curve(composition, noise)(2) == pytest.approx(true, rel=1e-5)
 
 
 @settings(max_examples=30, deadline=None)
@@ -456,6 +456,6 @@ def test_search_epsilon_is_the_theorem_evaluated_for_a_gaussian():
 def test_conversion_is_the_accountants():
     plan = bases("mlp", "node", MLP, TRAIN)[0]
     composition = plan.composition
-    curve = accounting._autodp_rdp(composition, 1.3)
+    curve = accounting.autodp_rdp_curve(composition, 1.3)
     expected, _ = accounting.autodp_rdp_epsilon(composition, 1.3, 1e-5)
     assert smallest_epsilon(curve, 1e-5) == pytest.approx(expected, rel=1e-12)

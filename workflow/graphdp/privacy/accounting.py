@@ -272,7 +272,9 @@ def _exact_delta(composition: Composition, noise: float, epsilon: float) -> floa
 # --- Rényi DP -------------------------------------------------------------------------------------
 
 
-def _smallest(value_at: Callable[[float], float], orders: Sequence[float]) -> tuple[float, float]:
+def smallest_over_orders(
+    value_at: Callable[[float], float], orders: Sequence[float]
+) -> tuple[float, float]:
     """The smallest value of a one-valleyed function over increasing `orders`, and its order.
 
     Both conversions have one valley: with g(α) = (α - 1)·RDP(α) convex (a log-moment, or its
@@ -304,7 +306,7 @@ def _smallest(value_at: Callable[[float], float], orders: Sequence[float]) -> tu
 
 
 @lru_cache(maxsize=64)
-def _autodp_rdp(composition: Composition, noise: float) -> Callable[[float], float]:
+def autodp_rdp_curve(composition: Composition, noise: float) -> Callable[[float], float]:
     """autodp's RDP(order) of a composition, by its analytical moments accountant.
 
     The code behind `AmplificationBySampling(improved_bound_flag=True)`, called directly: the
@@ -398,7 +400,7 @@ def autodp_rdp_epsilon(
     composition: Composition, noise: float, delta: float, orders: Sequence[float] = RDP_ORDERS
 ) -> tuple[float, float]:
     """ε at `delta` by autodp's Rényi DP over `orders`, and the order that gives it."""
-    rdp = _autodp_rdp(composition, noise)
+    rdp = autodp_rdp_curve(composition, noise)
 
     def epsilon_at(order: float) -> float:
         # autodp's own conversion, at fixed orders in place of its local search over real orders,
@@ -406,18 +408,18 @@ def autodp_rdp_epsilon(
         divergence = rdp(order) + math.log1p(-1 / order)
         return divergence - (math.log(delta) + math.log(order)) / (order - 1)
 
-    value, order = _smallest(epsilon_at, orders)
+    value, order = smallest_over_orders(epsilon_at, orders)
     return max(value, 0.0), order
 
 
 def _autodp_rdp_delta(composition: Composition, noise: float, epsilon: float) -> float:
-    rdp = _autodp_rdp(composition, noise)
+    rdp = autodp_rdp_curve(composition, noise)
 
     def log_delta_at(order: float) -> float:
         divergence = rdp(order) + math.log1p(-1 / order)
         return (order - 1) * (divergence - epsilon) - math.log(order)
 
-    return math.exp(min(_smallest(log_delta_at, RDP_ORDERS)[0], 0.0))
+    return math.exp(min(smallest_over_orders(log_delta_at, RDP_ORDERS)[0], 0.0))
 
 
 def _autodp_epsilon(composition: Composition, noise: float, delta: float) -> float:
@@ -474,7 +476,7 @@ def google_rdp_epsilon(
     def epsilon_at(order: float) -> float:
         return float(_google_rdp(composition, noise, [order]).get_epsilon(delta))
 
-    return _smallest(epsilon_at, orders)
+    return smallest_over_orders(epsilon_at, orders)
 
 
 def _google_rdp_delta(composition: Composition, noise: float, epsilon: float) -> float:
@@ -498,7 +500,7 @@ def parts_epsilon(parts: Sequence[tuple[Composition, float]], delta: float) -> f
             total.compose(_google_event(composition, noise))
         return float(total.get_epsilon(delta))
 
-    return _smallest(epsilon_at, WHOLE_ORDERS)[0]
+    return smallest_over_orders(epsilon_at, WHOLE_ORDERS)[0]
 
 
 # --- privacy loss distribution --------------------------------------------------------------------
@@ -602,7 +604,7 @@ def _renyi_epsilon(composition: Composition, noise: float, delta: float) -> floa
     def epsilon_at(order: float) -> float:
         return rdp(order) + math.log1p(-1 / order) - math.log(delta * order) / (order - 1)
 
-    return max(0.0, _smallest(epsilon_at, _GROUP_ORDERS)[0])
+    return max(0.0, smallest_over_orders(epsilon_at, _GROUP_ORDERS)[0])
 
 
 def _no_delta(composition: Composition, noise: float, epsilon: float) -> float:

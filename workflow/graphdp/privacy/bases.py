@@ -488,7 +488,7 @@ def renyi_curves(releases: Parts) -> list[Callable[[float], float]]:
     return [
         accounting.groups_rdp(composition, noise)
         if composition.grouped or composition.fixed
-        else accounting._autodp_rdp(composition, noise)
+        else accounting.autodp_rdp_curve(composition, noise)
         for composition, noise in releases
     ]
 
@@ -499,7 +499,7 @@ def smallest_epsilon(rdp: Callable[[float], float], delta: float) -> float:
     def epsilon_of(order: float) -> float:
         return rdp(order) + math.log1p(-1 / order) - math.log(delta * order) / (order - 1)
 
-    return max(0.0, accounting._smallest(epsilon_of, accounting.RDP_ORDERS)[0])
+    return max(0.0, accounting.smallest_over_orders(epsilon_of, accounting.RDP_ORDERS)[0])
 
 
 def join(releases: Sequence[Parts]) -> Parts:

@@ -61,7 +61,7 @@ def search_epsilon(models: Sequence[Parts], mean_trials: float, delta: float) ->
         return max(sum(curve(order) for curve in model) for model in curves)
 
     # The order λ̂ of the second term is free: the cheapest is taken.
-    extra, _ = accounting._smallest(
+    extra, _ = accounting.smallest_over_orders(
         lambda order: 2 * ((1 - 1 / order) * rdp(order) + trials_log / order),
         accounting.RDP_ORDERS,
     )
