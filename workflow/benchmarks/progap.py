@@ -59,7 +59,7 @@ def prepare(args: argparse.Namespace, work: Path) -> None:
     for level in SETTINGS:
         plan = [progap.plan_settings(level, setting(level))]
         made[level] = calibrate_cell(
-            args.dataset, level, EPSILON[level], progap.plan, plan, [num_train], graph.num_edges,
+            args.dataset, "progap", level, EPSILON[level], plan, [num_train], graph.num_edges,
             "auto",
         )  # fmt: skip
     (work / "calibrations.json").write_text(json.dumps(made))
@@ -103,7 +103,7 @@ def run_arm(args: argparse.Namespace) -> None:
     if args.part == "node":
         graph = block.graph
         kept = {s: bound_out_degree(graph.indptr, graph.indices, MAX_DEGREE, s) for s in seeds}
-        masks = {MAX_DEGREE: kept}
+        masks = {f"{MAX_DEGREE}": kept}
     print(json.dumps({"accuracies": fit(masks), "start": start}))
 
 
@@ -216,7 +216,7 @@ def plain(block):
             nodes = block.split(seed)
             indptr, indices, std = graph.indptr, graph.indices, noise
             if private:
-                indptr, indices = apply_mask(indptr, indices, masks[MAX_DEGREE][seed])
+                indptr, indices = apply_mask(indptr, indices, masks[f"{MAX_DEGREE}"][seed])
                 std = noise * math.sqrt(MAX_DEGREE)
             ones = np.ones(len(indices), np.float32)
             in_edges = sp.csr_matrix((ones, indices, indptr), (graph.num_nodes,) * 2).T.tocsr()
