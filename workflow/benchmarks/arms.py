@@ -6,7 +6,9 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +27,28 @@ def parser(description: str, parts: list[str]) -> argparse.ArgumentParser:
     made.add_argument("--arm", choices=ARMS, help=argparse.SUPPRESS)
     made.add_argument("--work", type=Path, help=argparse.SUPPRESS)
     return made
+
+
+def run(
+    script: str,
+    description: str,
+    titles: dict[str, str],
+    prepare: Callable[[argparse.Namespace, Path], None],
+    run_arm: Callable[[argparse.Namespace], None],
+) -> None:
+    """A benchmark: `prepare` once, then both arms of every part that was asked for.
+
+    titles: part -> its name in the output. run_arm: what a process that `compare` starts does.
+    """
+    args = parser(description, list(titles)).parse_args()
+    if args.arm:
+        run_arm(args)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        prepare(args, work)
+        for part in titles if args.part == "all" else [args.part]:
+            compare(script, titles[part], part, args, work)
 
 
 def prepare_graph(dataset: str, mirror: str | None, work: Path):

@@ -19,7 +19,6 @@ and both mean test accuracies, which show that the work is the same.
 import argparse
 import json
 import math
-import tempfile
 import time
 from pathlib import Path
 
@@ -33,15 +32,8 @@ EPSILON = {"edp": 4.0, "ndp": 8.0}  # as in GAP's Table 2
 
 
 def main() -> None:
-    args = arms.parser(__doc__.splitlines()[0], ["edp", "ndp"]).parse_args()
-    if args.arm:
-        run_arm(args)
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        work = Path(folder)
-        prepare(args, work)
-        for part in ["edp", "ndp"] if args.part == "all" else [args.part]:
-            arms.compare(__file__, f"GAP-{part.upper()}", part, args, work)
+    titles = {"edp": "GAP-EDP", "ndp": "GAP-NDP"}
+    arms.run(__file__, __doc__.splitlines()[0], titles, prepare, run_arm)
 
 
 def prepare(args: argparse.Namespace, work: Path) -> None:

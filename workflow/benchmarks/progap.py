@@ -36,15 +36,8 @@ STUDY_SEED = 1
 
 
 def main() -> None:
-    args = arms.parser(__doc__.splitlines()[0], ["edge", "node"]).parse_args()
-    if args.arm:
-        run_arm(args)
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        work = Path(folder)
-        prepare(args, work)
-        for part in ["edge", "node"] if args.part == "all" else [args.part]:
-            arms.compare(__file__, f"ProGAP, {part} level", part, args, work)
+    titles = {"edge": "ProGAP, edge level", "node": "ProGAP, node level"}
+    arms.run(__file__, __doc__.splitlines()[0], titles, prepare, run_arm)
 
 
 def prepare(args: argparse.Namespace, work: Path) -> None:
