@@ -113,7 +113,7 @@ class PlainStage(nn.Module):
             layers = []
             for a, b in itertools.pairwise(widths):
                 norm = nn.BatchNorm1d(b) if batch_norm else nn.GroupNorm(1, b)
-                layers += [nn.Linear(a, b), norm, nn.SELU()]
+                layers += [nn.Linear(a, b), nn.SELU(), norm]
             self.bases.append(nn.Sequential(*layers))
         self.head = nn.Linear(HIDDEN * (stage + 1), CLASSES)
         self.widths = [HIDDEN if layerwise and stage else FEATURES] + [HIDDEN] * stage
@@ -131,7 +131,7 @@ class PlainStage(nn.Module):
         for k, base in enumerate(self.bases, self.first):
             for i in range(len(base) // 3):
                 parts[f"base{k}_linear{i}"] = base[3 * i]
-                parts[f"base{k}_norm{i}"] = base[3 * i + 1]
+                parts[f"base{k}_norm{i}"] = base[3 * i + 2]
         return parts
 
 

@@ -128,8 +128,8 @@ def plain_progap(block, setting, layers=1):
             aggregates.append(torch.from_numpy(noisy.astype(np.float32)).double())
         modules = []
         for i in range(layers):
-            modules += [linear(f"base{stage}_linear{i}"), nn.BatchNorm1d(hidden).double()]
-            modules.append(nn.SELU())
+            norm = nn.BatchNorm1d(hidden).double()
+            modules += [linear(f"base{stage}_linear{i}"), nn.SELU(), norm]
         base.append(nn.Sequential(*modules))
         model = Plain(base, linear("head"))
         optimizer = torch.optim.Adam(model.parameters(), lr=setting["learning_rate"])
@@ -161,7 +161,7 @@ def test_training_is_algorithm_2(graph, tmp_path, monkeypatch, level, layers):
     found = submodel.stages[-1].parameters
     for k, base in enumerate(model.base):
         for i in range(layers):
-            for name, module in (("linear", base[3 * i]), ("norm", base[3 * i + 1])):
+            for name, module in (("linear", base[3 * i]), ("norm", base[3 * i + 2])):
                 expected = module.weight.detach()
                 np.testing.assert_allclose(found[f"base{k}_{name}{i}.weight"], expected, atol=1e-5)
     np.testing.assert_allclose(found["head.weight"], model.head.weight.detach(), atol=1e-5)

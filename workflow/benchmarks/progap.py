@@ -148,7 +148,7 @@ def plain(block):
         layers = []
         for _ in range(own["base_layers"]):
             norm = nn.GroupNorm(1, hidden) if private else nn.BatchNorm1d(hidden)
-            layers += [nn.Linear(inputs, hidden), norm, nn.SELU()]
+            layers += [nn.Linear(inputs, hidden), nn.SELU(), norm]
             inputs = hidden
         return nn.Sequential(*layers)
 

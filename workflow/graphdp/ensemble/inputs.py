@@ -7,7 +7,7 @@ with few channels and many rows, every pass over them is contiguous.
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -37,30 +37,6 @@ class DenseBlock:
     """x: (S or 1, groups, inputs, rows)."""
 
     x: Tensor
-    _moments: tuple[Tensor, Tensor, Tensor] | None = field(default=None, repr=False)
-
-    def moments(self, weights: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Of the first group: how many nodes there are (S or 1, 1, 1), their mean (., inputs, 1),
-        and the sum over them of (x - mean)(x - mean)ᵀ (., inputs, inputs).
-
-        weights: (S, 1, rows), how many nodes each row stands for, or None for one each; the same in
-        every call, since the result is kept.
-        """
-        if self._moments is None:
-            x = self.x[:, 0].double()  # once for all epochs
-            weights = x.new_ones(1, 1, x.shape[-1]) if weights is None else weights.double()
-            count = weights.sum(-1, keepdim=True)
-            mean = (x * weights).sum(-1, keepdim=True) / count
-            centred = x - mean
-            scatter = torch.matmul(centred * weights, centred.transpose(1, 2))
-            self._moments = tuple(part.to(self.x.dtype) for part in (count, mean, scatter))
-        return self._moments
-
-    def affine(self, weight: Tensor, shift: Tensor, out: Tensor) -> Tensor:
-        """weightᵀ x + shift of the first group; weight (S, inputs, outputs), shift (S, outputs, 1),
-        out (S, outputs, rows)."""
-        x = self.x[:, 0].expand(len(weight), -1, -1)
-        return torch.baddbmm(shift, weight.transpose(1, 2), x, out=out)
 
     def forward(self, layer: Linear, stack: Stack, scratch: Scratch) -> Tensor:
         """First layer without bias: (S, groups·outputs, rows)."""

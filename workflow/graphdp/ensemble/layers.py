@@ -25,7 +25,6 @@ from graphdp.ensemble.networks import (
     GroupNorm,
     Layer,
     Linear,
-    LinearBatchNorm,
     Normalise,
     NormalisedLinear,
     Selu,
@@ -134,12 +133,9 @@ def _forward(
                 x, _ = _normalised_linear(layer, stack, x, scratch)
             case Linear():
                 x = _linear(layer, stack, _block(x), scratch)
-            case LinearBatchNorm():
-                scale, shift = _running_affine(layer.norm, stack)
-                x = _scaled_linear(layer, stack, x, scale, shift, scratch)
             case BatchNorm():
                 scale, shift = _running_affine(layer, stack)
-                x = torch.mul(x, scale, out=scratch("norm", x.shape)).add_(shift)
+                x = torch.mul(x, scale, out=scratch(f"norm {layer.name}", x.shape)).add_(shift)
             case GroupNorm():
                 x, _ = _group_norm(layer, stack, x, scratch)
             case Selu():
@@ -185,9 +181,6 @@ def _forward_training(
             case Linear():
                 tape.append(_block(x))
                 x = _linear(layer, stack, tape[-1], scratch)
-            case LinearBatchNorm():
-                x, saved = _linear_batch_norm(layer, stack, x, weights, scratch)
-                tape.append(saved)
             case BatchNorm():
                 x, saved = _batch_norm(layer, stack, x, weights, scratch)
                 tape.append(saved)
@@ -238,8 +231,6 @@ def _backward(
             case NormalisedLinear():
                 deltas.append(NormalisedDelta(layer, saved[0], saved[2], g))
                 g = _normalised_linear_backward(layer, stack, saved, g, scratch)
-            case LinearBatchNorm():
-                _linear_batch_norm_backward(layer, stack, saved, g, gradients)
             case Linear():
                 deltas.append(Delta(layer, saved, g))
                 if index > 0:  # the first layer's input is data
@@ -329,7 +320,7 @@ def _batch_norm(
     stack[f"{layer.name}.running_mean"].lerp_(mean, BATCH_NORM_MOMENTUM)
     stack[f"{layer.name}.running_var"].lerp_(unbiased, BATCH_NORM_MOMENTUM)
     scale = inverse * stack[f"{layer.name}.weight"]
-    y = torch.mul(centred, scale, out=scratch("norm", x.shape))
+    y = torch.mul(centred, scale, out=scratch(f"norm {layer.name}", x.shape))
     return y.add_(stack[f"{layer.name}.bias"]), (centred, inverse, weights, count)
 
 
@@ -377,66 +368,6 @@ def _normalised_linear_backward(
     return dx.addcmul_(x, along.mul_(norms > NORMALISE_EPS), value=-1)
 
 
-def _scaled_linear(
-    layer: LinearBatchNorm,
-    stack: Stack,
-    block: DenseBlock,
-    scale: Tensor,
-    shift: Tensor,
-    scratch: Scratch,
-) -> Tensor:
-    """scale · (W x) + shift, as one map; scale and shift (S, outputs, 1)."""
-    weight = stack[f"{layer.linear.name}.weight"][:, 0] * scale.transpose(1, 2)
-    shape = (len(weight), layer.linear.outputs, block.x.shape[-1])
-    return block.affine(weight, shift, scratch(layer.linear.name, shape))
-
-
-def _linear_batch_norm(
-    layer: LinearBatchNorm,
-    stack: Stack,
-    block: DenseBlock,
-    weights: Tensor | None,
-    scratch: Scratch,
-) -> tuple[Tensor, Any]:
-    """Batch norm of W x without its passes: for x of mean m and scatter C, the mean is W m and the
-    variance diag(W C Wᵀ) / count."""
-    count, mean, scatter = block.moments(weights)
-    weight, name = stack[f"{layer.linear.name}.weight"][:, 0], layer.norm.name
-    centre = torch.matmul(weight.transpose(1, 2), mean)
-    spread = torch.matmul(scatter, weight)  # C Wᵀ: (S, inputs, outputs)
-    variance = (weight * spread).sum(1).unsqueeze(-1) / count
-    inverse = torch.rsqrt(variance + BATCH_NORM_EPS)
-    unbiased = variance * (count / (count - 1).clamp_min(1))
-    running_mean = centre + stack[layer.norm.bias] if layer.norm.bias else centre
-    stack[f"{name}.running_mean"].lerp_(running_mean, BATCH_NORM_MOMENTUM)
-    stack[f"{name}.running_var"].lerp_(unbiased, BATCH_NORM_MOMENTUM)
-    scale = inverse * stack[f"{name}.weight"]
-    shift = stack[f"{name}.bias"] - scale * centre
-    y = _scaled_linear(layer, stack, block, scale, shift, scratch)
-    return y, (block, count, mean, centre, spread, inverse)
-
-
-def _linear_batch_norm_backward(
-    layer: LinearBatchNorm, stack: Stack, saved: Any, g: Tensor, gradients: Stack
-) -> None:
-    """Add the gradients. With z = W x, ẑ = (z - W m)/σ and G = Σ g xᵀ over the rows:
-
-    dβ = Σ g;   dγ = Σ g ẑ = (⟨W, G⟩ - W m dβ)/σ;
-    dW = γ/σ (G - dβ mᵀ - dγ/count Σ ẑ xᵀ) with Σ ẑ xᵀ = W C/σ.
-    """
-    block, count, mean, centre, spread, inverse = saved
-    weight, name = stack[f"{layer.linear.name}.weight"][:, 0], layer.norm.name
-    x = block.x[:, 0].expand(len(g), -1, -1)
-    product, sums = torch.bmm(x, g.transpose(1, 2)), g.sum(-1, keepdim=True)
-    slope = inverse * ((weight * product).sum(1).unsqueeze(-1) - centre * sums)
-    gradients[f"{name}.bias"].add_(sums)
-    gradients[f"{name}.weight"].add_(slope)
-    common = torch.matmul(mean, sums.transpose(1, 2))
-    common += spread * (slope * inverse / count).transpose(1, 2)
-    scale = (inverse * stack[f"{name}.weight"]).transpose(1, 2)
-    gradients[f"{layer.linear.name}.weight"][:, 0].add_((product - common) * scale)
-
-
 def _group_norm(
     layer: GroupNorm, stack: Stack, x: Tensor, scratch: Scratch
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
@@ -444,7 +375,7 @@ def _group_norm(
     variance = torch.mul(unit, unit, out=scratch("work", x.shape)).mean(1, keepdim=True)
     inverse = variance.add_(GROUP_NORM_EPS).rsqrt_()
     unit.mul_(inverse)
-    y = torch.mul(unit, stack[f"{layer.name}.weight"], out=scratch("norm", x.shape))
+    y = torch.mul(unit, stack[f"{layer.name}.weight"], out=scratch(f"norm {layer.name}", x.shape))
     return y.add_(stack[f"{layer.name}.bias"]), (unit, inverse)
 
 

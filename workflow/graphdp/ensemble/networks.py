@@ -83,16 +83,7 @@ class Branches:
     outputs: int  # of each branch
 
 
-@dataclass(frozen=True)
-class LinearBatchNorm:
-    """`Linear` and `BatchNorm` in one, for an input that never changes: mean and variance of the
-    output follow from those of the input, so no pass over the rows is spent on them."""
-
-    linear: Linear
-    norm: BatchNorm
-
-
-Layer = Linear | BatchNorm | LinearBatchNorm | GroupNorm | Selu | Normalise | Branches
+Layer = Linear | BatchNorm | GroupNorm | Selu | Normalise | Branches
 
 
 def _activation(batch_norm: bool, name: str, channels: int, bias: str | None = None) -> list[Layer]:
@@ -194,14 +185,15 @@ class HopClassifier:
 @dataclass(frozen=True)
 class StageClassifier:
     """ProGAP's submodel M_s of stage s: `base_layers` linear layers per base MLP 0..s, each with
-    (batch or group norm and) SELU; the bases' outputs concatenated (JK), rows L2-normalised, and
+    SELU and batch or group norm; the bases' outputs concatenated (JK), rows L2-normalised, and
     a linear head. Base 0 reads the features, base k ≥ 1 the noisy sums of stage k.
 
     batch_norm: group norm with one group instead, where it is False (node level). layerwise: the
     bases before the last are frozen, and read as their outputs (n, hidden).
 
-    ProGAP, equations 9 and 10 and section 5.3. The paper leaves open the order of norm and SELU
-    (norm first here, as in GAP) and the normalisation before the head, which is its code's.
+    ProGAP, equations 9 and 10 and section 5.3. The paper leaves open the order of SELU and norm and
+    the normalisation before the head: both are its code's (sisaman/ProGAP, core/nn/mlp.py and
+    core/modules/prog.py). GAP has its norms before SELU.
     """
 
     stage: int
@@ -236,16 +228,11 @@ class StageClassifier:
     def _base(self, k: int) -> tuple[Layer, ...]:
         layers: list[Layer] = []
         inputs = self.in_features if k == 0 else self.hidden
+        norm = BatchNorm if self.batch_norm else GroupNorm
         for i in range(self.base_layers):
-            name, norm = f"base{k}_linear{i}", f"base{k}_norm{i}"
-            linear = Linear(name, inputs, self.hidden, absorbed=self.batch_norm)
-            if not self.batch_norm:
-                layers += [linear, GroupNorm(norm, self.hidden)]
-            elif i == 0 and k > 0:  # the cached sums: dense and narrow
-                layers.append(LinearBatchNorm(linear, BatchNorm(norm, self.hidden, f"{name}.bias")))
-            else:
-                layers += [linear, BatchNorm(norm, self.hidden, f"{name}.bias")]
-            layers.append(Selu(norm))
+            name = f"base{k}_norm{i}"
+            layers.append(Linear(f"base{k}_linear{i}", inputs, self.hidden))
+            layers += [Selu(name), norm(name, self.hidden)]
             inputs = self.hidden
         return tuple(layers)
 
@@ -259,8 +246,6 @@ def leaves(layers: Sequence[Layer]) -> Iterator[Layer]:
         if isinstance(layer, Branches):
             for branch in layer.branches:
                 yield from leaves(branch)
-        elif isinstance(layer, LinearBatchNorm):
-            yield from (layer.linear, layer.norm)
         else:
             yield layer
 
