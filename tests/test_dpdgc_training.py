@@ -71,13 +71,20 @@ def opacus_sum(model, x, y, clip):
 
 
 class PlainEmbedding(nn.Module):
-    def __init__(self, head):
+    def __init__(self, head, batch_norm=False):
         super().__init__()
         self.linear = nn.Linear(NODES, HIDDEN).double()
+        self.norm = nn.BatchNorm1d(HIDDEN).double() if batch_norm else nn.Identity()
         self.head = head
 
     def forward(self, a):
-        return F.selu(self.linear(a)) @ self.head
+        return F.selu(self.norm(self.linear(a))) @ self.head[0] + self.head[1]
+
+
+def fixed_head(seed=0):
+    """Neither orthonormal nor without bias."""
+    draw = np.random.default_rng(seed)
+    return draw.standard_normal((HIDDEN, CLASSES)) / HIDDEN**0.5, draw.standard_normal(CLASSES)
 
 
 @pytest.mark.parametrize("clip", [0.05, 1.0, 1e6])
@@ -85,7 +92,7 @@ def test_clipped_sums_of_sparse_rows_are_those_of_opacus_on_dense_rows(graph, ro
     """Also at isolated nodes, whose row has no entry."""
     counts = np.diff(rows.indptr)
     assert counts.min() >= 0 and counts.max() > 8
-    head = torch.tensor(decoupled.orthonormal(HIDDEN, CLASSES, np.random.default_rng(0)))
+    head = tuple(map(torch.tensor, fixed_head()))
     torch.manual_seed(0)
     plain = PlainEmbedding(head)
     with torch.no_grad():
@@ -112,6 +119,56 @@ def test_clipped_sums_of_sparse_rows_are_those_of_opacus_on_dense_rows(graph, ro
     F.cross_entropy(fresh(a), labels[nodes], reduction="sum").backward()
     expected = torch.cat([fresh.linear.weight.grad.T.reshape(-1), fresh.linear.bias.grad])
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.05])
+@pytest.mark.parametrize("batch_norm", [False, True])
+def test_embedding_without_noise_is_a_plain_loop(graph, rows, batch_norm, weight_decay):
+    """With and without a batch norm before σ and an L2 penalty, as torch's Adam has them."""
+    head, epochs = fixed_head(3), 6
+    start = run_embedding(
+        graph, rows, Rounds("full", 1), learning_rate=1e-300, head=head, normalised=False,
+        dtype=torch.float64,
+    )  # fmt: skip
+    plain = PlainEmbedding(tuple(map(torch.tensor, head)), batch_norm)
+    with torch.no_grad():
+        plain.linear.weight.copy_(torch.tensor(start.weight).T)
+        plain.linear.bias.copy_(torch.tensor(start.bias))
+    optimizer = torch.optim.Adam(plain.parameters(), lr=0.01, weight_decay=weight_decay)
+    train = torch.arange(0, 60)
+    a, y = torch.tensor(dense(rows))[train], torch.tensor(graph.y)[train]
+    for _ in range(epochs):
+        optimizer.zero_grad()
+        F.cross_entropy(plain(a), y).backward()
+        optimizer.step()
+    found = run_embedding(
+        graph, rows, Rounds("full", epochs), head=head, normalised=False, dtype=torch.float64,
+        batch_norm=batch_norm, weight_decay=weight_decay,
+    )  # fmt: skip
+    weight, bias = plain.linear.weight.detach().T, plain.linear.bias.detach()
+    assert float(np.abs(found.weight - start.weight).max()) > 0.02  # it has moved
+    if batch_norm:  # which subtracts the bias again: its gradient is rounding alone
+        np.testing.assert_allclose(found.weight, weight, atol=1e-7)
+    else:
+        np.testing.assert_allclose(found.weight, weight, atol=1e-10)
+        np.testing.assert_allclose(found.bias, bias, atol=1e-10)
+
+
+def test_the_heads():
+    """Orthonormal columns; in the authors' code scaled, and from its second repeat on a reset
+    linear layer."""
+    columns, bias = dpdgc.head(16, 4, 7, ("h",))
+    np.testing.assert_allclose(columns.T @ columns, np.eye(4), atol=1e-12)
+    assert (bias == 0).all()
+    first, bias = dpdgc.official_head(64, 5, 0, ("h",))
+    np.testing.assert_allclose(first.T @ first, 6 / 64 * np.eye(5), atol=1e-12)
+    assert (bias == 0).all()
+    later, bias = dpdgc.official_head(64, 5, 1, ("h",))
+    assert 0.9 / 8 < np.abs(later).max() <= 1 / 8 and 0 < np.abs(bias).max() <= 1 / 8
+    # The variance of U(±1/8) over 320 draws; five standard deviations (4th moment: kurtosis 1.8).
+    assert abs(later.var() * 192 - 1) < 5 * math.sqrt(0.8 / 320)
+    with pytest.raises(GraphDPError, match="widen `hidden`"):
+        dpdgc.head(3, 4, 0, ("h",))
 
 
 class PlainLinkx(nn.Module):
@@ -242,8 +299,8 @@ def private(sampling="poisson", **changes):
 
 def run_embedding(graph, rows, rounds, **changes):
     settings = dict(
-        classes=graph.num_classes, hidden=HIDDEN, learning_rate=0.01, stream=(1, "a"),
-        normalised=True, device="cpu",
+        head=dpdgc.head(HIDDEN, graph.num_classes, 0, (1, "head")), learning_rate=0.01,
+        stream=(1, "a"), normalised=True, device="cpu",
     )  # fmt: skip
     train, val = np.arange(0, 60), np.arange(60, 75)
     return train_embedding(
@@ -328,8 +385,10 @@ def test_what_gives_no_privacy_is_refused(graph, rows):
     with pytest.raises(GraphDPError, match="are not distinct"):
         train_embedding(
             rows.indptr, rows.indices, graph.y, np.array([1, 1]), np.array([2]), private(),
-            classes=2, hidden=HIDDEN, learning_rate=0.1, stream=(), normalised=True, device="cpu",
+            head=fixed_head(), learning_rate=0.1, stream=(), normalised=True, device="cpu",
         )  # fmt: skip
+    with pytest.raises(GraphDPError, match="batch norm mixes samples"):
+        run_embedding(graph, rows, private(), batch_norm=True)
     shape = linkx(True)
     x, z, labels = data()
     split = np.arange(40), np.arange(40, 60), np.arange(60, 90)
@@ -431,7 +490,10 @@ def test_the_noise_and_the_rounds_are_the_plans(graph, module, level, epsilon, m
     for phase, rounds in zip(("embedding", "classifier"), made, strict=True):
         planned = phases.get(phase)
         if planned is None:
-            assert not rounds.private
+            # At edge level in batches, as the authors' scripts; without privacy all nodes at once.
+            batched = level == "edge"
+            assert rounds.sampling == ("shuffle" if batched else "full")
+            assert rounds.batch_size == (setting["batch_size"] if batched else 0)
             continue
         unit = planned["max_grad_norm"]["value"] * planned.get("noise_per_clip", 1.0)
         assert rounds.noise_std == multiplier * unit

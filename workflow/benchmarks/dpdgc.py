@@ -31,6 +31,7 @@ def cpu() -> float:
 def sparse_arm(indptr, indices, labels, classes: int, train: np.ndarray, epochs: int) -> int:
     """The project's training loop; returns its steps."""
     from graphdp.decoupled import Rounds, train_embedding
+    from graphdp.methods.dpdgc import head
     from graphdp.privacy.plan import dpsgd_rounds
 
     rate, steps = dpsgd_rounds(train.size, BATCH, epochs)
@@ -42,8 +43,7 @@ def sparse_arm(indptr, indices, labels, classes: int, train: np.ndarray, epochs:
         train,
         train[:1],
         rounds,
-        classes=classes,
-        hidden=HIDDEN,
+        head=head(HIDDEN, classes, 0, ("benchmark", "head")),
         learning_rate=1e-3,
         stream=("benchmark",),
         normalised=True,

@@ -201,6 +201,7 @@ def descend(
     learning_rate: float,
     stream: tuple,
     *,
+    weight_decay: float = 0.0,
     after_step: Callable[[], None] = lambda: None,
     after_epoch: Callable[[], None] = lambda: None,
     label: str = "",
@@ -210,6 +211,7 @@ def descend(
     add_gradient(nodes, gradients, clip): adds to `gradients` (P,) the sum over `nodes` of the
     gradients of their own losses, each clipped to norm `clip` unless that is None.
     train: int64 training nodes, distinct. stream: "sampling" and "noise" are appended to it.
+    weight_decay: λ, of which λ times the parameters is added to each step's (noisy) mean gradient.
     """
     if np.unique(train).size != train.size:
         # A node listed twice would contribute twice the clip to a step.
@@ -231,7 +233,10 @@ def descend(
                 chosen = nodes[torch.from_numpy(batch).to(values.device)]
                 add_gradient(chosen, gradients, clip)
             size = rounds.batch_size if rounds.private else batch.size
-            adam.step(gradients.div_(size)[None])
+            gradients.div_(size)
+            if weight_decay:
+                gradients.add_(values, alpha=weight_decay)
+            adam.step(gradients[None])
             after_step()
         after_epoch()
     if not bool(torch.isfinite(values).all()):
@@ -278,43 +283,83 @@ class Embedding:
     rounds: int
 
 
-def orthonormal(rows: int, columns: int, rng: np.random.Generator) -> np.ndarray:
-    """A random matrix with orthonormal columns, float64 (rows, columns)."""
-    if columns > rows:
-        raise GraphDPError(f"a head from {rows} hidden units to {columns} classes: widen `hidden`")
-    q, r = np.linalg.qr(rng.standard_normal((rows, columns)))
-    return q * np.sign(np.diag(r))
-
-
 class EmbeddingGradient:
-    """Gradients of DP-Emb's cross-entropy by W and b, which lie one after the other in `values`."""
+    """Gradients of DP-Emb's cross-entropy by its parameters, which lie one after the other in
+    `values`: W and b, and with `batch_norm` (without privacy only) those of a norm before σ.
 
-    def __init__(self, rows: SparseRows, labels: Tensor, head: Tensor, values: Tensor):
+    head: R (h, C) and its bias (C,), both fixed.
+    """
+
+    def __init__(
+        self,
+        rows: SparseRows,
+        labels: Tensor,
+        head: tuple[Tensor, Tensor],
+        values: Tensor,
+        batch_norm: bool = False,
+    ):
         self.rows, self.labels, self.head = rows, labels, head
-        self.nodes = len(rows.counts)
-        self.shapes = {"weight": (self.nodes, head.shape[0]), "bias": (head.shape[0],)}
+        self.shapes = self.parameters(len(rows.counts), head[0].shape[0], batch_norm)
         self.views = _views(values, self.shapes)
+        hidden = head[0].shape[0]
+        self.running = (values.new_zeros(hidden), values.new_ones(hidden)) if batch_norm else None
 
-    def logits(self, nodes: Tensor) -> tuple[SparseBatch, Tensor, Tensor]:
-        """Rows of `nodes` (B,), hidden layer before σ (B, h), and class scores (B, C)."""
+    @staticmethod
+    def parameters(nodes: int, hidden: int, batch_norm: bool) -> dict[str, tuple[int, ...]]:
+        """Name -> shape of every parameter, in their order in the flat vector."""
+        norm = {"norm.weight": (hidden,), "norm.bias": (hidden,)} if batch_norm else {}
+        return {"weight": (nodes, hidden), "bias": (hidden,)} | norm
+
+    def hidden(self, nodes: Tensor) -> tuple[SparseBatch, Tensor]:
+        """Rows of `nodes` (B,), and A W + b for them (B, h)."""
         batch = self.rows.take(nodes)
-        hidden = batch.times(self.views["weight"]).add_(self.views["bias"])
-        return batch, hidden, F.selu(hidden) @ self.head
+        return batch, batch.times(self.views["weight"]).add_(self.views["bias"])
+
+    def scores(self, hidden: Tensor, training: bool) -> Tensor:
+        """Class scores (B, C) of A W + b."""
+        if self.running:
+            scale, shift = self.views["norm.weight"], self.views["norm.bias"]
+            # torch refuses statistics of a single row; keep the running ones then.
+            own = training and len(hidden) > 1
+            hidden = F.batch_norm(hidden, *self.running, scale, shift, own)
+        return torch.addmm(self.head[1], F.selu(hidden), self.head[0])
+
+    def classes(self, nodes: Tensor) -> Tensor:
+        """Predicted classes of `nodes`, int64."""
+        return self.scores(self.hidden(nodes)[1], training=False).argmax(1)
 
     def add(self, nodes: Tensor, gradients: Tensor, clip: float | None) -> None:
         """As `descend` needs it."""
-        batch, hidden, scores = self.logits(nodes)
-        g = torch.softmax(scores, 1)
-        g[torch.arange(len(nodes), device=g.device), self.labels[nodes]] -= 1
-        g = g @ self.head.T
-        g = torch.ops.aten.elu_backward(g, *_SELU, False, hidden)
+        batch, hidden = self.hidden(nodes)
+        into = _views(gradients, self.shapes)
+        if self.running:
+            assert clip is None, "batch norm mixes samples"
+            g = self._through_norm(hidden, nodes, into)
+        else:
+            g = torch.softmax(self.scores(hidden, training=True), 1)
+            g[torch.arange(len(nodes), device=g.device), self.labels[nodes]] -= 1
+            g = g @ self.head[0].T
+            g = torch.ops.aten.elu_backward(g, *_SELU, False, hidden)
         if clip is not None:
             # ‖(a gᵀ, g)‖² = (‖a‖² + 1) ‖g‖²
             norms = (batch.squared_norms() + 1) * g.square().sum(1)
             g *= clipping_factors(norms, clip)[:, None]
-        into = _views(gradients, self.shapes)
         batch.add_gradient(into["weight"], g)
         into["bias"].add_(g.sum(0))
+
+    def _through_norm(self, hidden: Tensor, nodes: Tensor, into: dict[str, Tensor]) -> Tensor:
+        """The gradient at A W + b (B, h); adds those of the norm."""
+        names = ("norm.weight", "norm.bias")
+        inputs = [hidden, *(self.views[name] for name in names)]
+        for tensor in inputs:
+            tensor.requires_grad_(True)
+        scores = self.scores(hidden, training=True)
+        loss = F.cross_entropy(scores, self.labels[nodes], reduction="sum")
+        g, *found = torch.autograd.grad(loss, inputs)
+        for name, gradient in zip(names, found, strict=True):
+            self.views[name].requires_grad_(False)
+            into[name].add_(gradient)
+        return g
 
 
 # SELU as ELU: alpha, scale, input scale.
@@ -329,11 +374,12 @@ def train_embedding(
     val: np.ndarray,
     rounds: Rounds,
     *,
-    classes: int,
-    hidden: int,
+    head: tuple[np.ndarray, np.ndarray],
     learning_rate: float,
     stream: tuple,
     normalised: bool,
+    batch_norm: bool = False,
+    weight_decay: float = 0.0,
     checkpoint: str = "last",
     device: str = "auto",
     label: str = "",
@@ -342,26 +388,31 @@ def train_embedding(
     """Train DP-Emb on the rows of A, the in-edges of each node (Algorithm 2, line 13).
 
     indptr, indices: CSR of A, int64 (n + 1,) and integers (m,); row i lists the nodes that i
-    receives from. labels: int64 (n,). train, val: int64 nodes. normalised: keep the rows of W at
-    norm c = 1 from the start and after every step; being a function of the noisy weights alone,
-    that is post-processing. checkpoint: "last", or "best_validation", which reads the edges and
-    labels of the validation nodes without noise.
+    receives from. labels: int64 (n,). train, val: int64 nodes. head: R (h, C) and its bias (C,).
+    normalised: keep the rows of W at norm c = 1 from the start and after every step; being a
+    function of the noisy weights alone, that is post-processing. batch_norm: as
+    `EmbeddingGradient`. weight_decay: as `descend`. checkpoint: "last", or "best_validation", which
+    reads the edges and labels of the validation nodes without noise.
 
-    stream: "init", "head", "sampling" and "noise" are appended to it. Equal arguments give equal
-    results on the same kind of device. Raises GraphDPError on arguments that do not fit together.
+    stream: "init", "sampling" and "noise" are appended to it. Equal arguments give equal results on
+    the same kind of device. Raises GraphDPError on arguments that do not fit together.
     """
     _check_checkpoint(checkpoint)
-    nodes = len(indptr) - 1
+    if rounds.private and batch_norm:
+        raise GraphDPError("batch norm mixes samples: leave it out of DP training")
+    nodes, hidden = len(indptr) - 1, len(head[0])
     like = torch.empty(0, dtype=dtype, device=device_named(device))
     # As torch.nn.Linear: U(±1/√fan_in), for the weight and the bias.
     initial = generator(*stream, "init").uniform(-1, 1, (nodes + 1) * hidden) / math.sqrt(nodes)
+    if batch_norm:
+        initial = np.concatenate([initial, np.ones(hidden), np.zeros(hidden)])
     values = torch.from_numpy(initial).to(like)
-    head = torch.from_numpy(orthonormal(hidden, classes, generator(*stream, "head"))).to(like)
     network = EmbeddingGradient(
         SparseRows(indptr, indices, None, like),
         torch.tensor(labels).to(like.device),
-        head,
+        tuple(torch.from_numpy(part).to(like) for part in head),
         values,
+        batch_norm,
     )
     weight = network.views["weight"]
 
@@ -375,7 +426,7 @@ def train_embedding(
     def keep_best() -> None:
         nonlocal kept, best
         correct = sum(
-            int((network.logits(part)[2].argmax(1) == network.labels[part]).sum())
+            int((network.classes(part) == network.labels[part]).sum())
             for part in torch.tensor(val).to(like.device).split(PREDICTION_ROWS)
         )
         if correct > best:
@@ -389,6 +440,7 @@ def train_embedding(
         train,
         learning_rate,
         stream,
+        weight_decay=weight_decay,
         after_step=normalise,
         after_epoch=keep_best if checkpoint == "best_validation" else lambda: None,
         label=label,

@@ -7,12 +7,12 @@ Algorithm 2, in two stages that the workflow runs as jobs of their own:
 2. fit     a LINKX-like classifier on X and Z; plain Adam where X and the labels are public (edge
            level), DP-Adam otherwise
 
-Row i of A lists the nodes that i points to. On a symmetric graph that says nothing; on the two
-directed ones only these rows reach the printed accuracies (squirrel: DP-Emb alone 84 % without
-noise, 31 % on in-lists, of which 2,996 of 5,201 are empty). At node level the columns of A, whose
+Row i of A lists the nodes that i points to, as in the authors' code (thupchnsky/dp-gnn,
+core/data/loader/adj.py); that matters on directed graphs. At node level the columns of A, whose
 sums the paper calls out-degrees, are bounded by D (`bounded_rows`). s = noise multiplier × √(2D)
 (node), √k (k-neighbour, level "k<number>"), 1 (edge); stage 1 has noise of its own
-(`graphdp.privacy.dpdgc`).
+(`graphdp.privacy.dpdgc`). At edge level the classifier takes batches of the same size, without
+noise, as the authors' scripts do.
 
 This is the method as it has to be for its ε to hold: batches are Poisson samples, all changed rows
 of a group are counted, W is normalised after every step and the embedding keeps its last epoch.
@@ -79,7 +79,7 @@ class Public(Decoupled):
 class OfficialEdge(Decoupled):
     """Edge level: features and labels are public."""
 
-    batch_size: PositiveInt = Field(256, description="expected nodes in a step of the embedding")
+    batch_size: PositiveInt = Field(256, description="(expected) nodes in a step of either phase")
     max_grad_norm: PositiveFloat = CLIP
     dropout: float = DROPOUT
 
@@ -162,6 +162,7 @@ def embed(block: Block, settings: list[dict[str, Any]]) -> dict[str, np.ndarray]
         checkpoint = "last" if corrected and block.level != "none" else block.checkpoint
         # Split and checkpoint shape the weights: studies that differ there share no noise.
         stream = block.stream(seed, "embedding", block.split_rule, checkpoint, key(setting))
+        make_head = head if corrected else official_head
         model = train_embedding(
             rows.indptr,
             rows.indices,
@@ -169,11 +170,12 @@ def embed(block: Block, settings: list[dict[str, Any]]) -> dict[str, np.ndarray]
             split.train,
             split.val,
             rounds,
-            classes=graph.num_classes,
-            hidden=setting["hidden"],
+            head=make_head(setting["hidden"], graph.num_classes, seed, (*stream, "head")),
             learning_rate=setting["learning_rate"],
             stream=stream,
             normalised=corrected,
+            batch_norm=not corrected and block.level == "none",
+            weight_decay=0.0 if corrected else OFFICIAL_WEIGHT_DECAY,
             checkpoint=checkpoint,
             device=block.device,
             label=f"embedding, seed {seed}",
@@ -185,6 +187,38 @@ def embed(block: Block, settings: list[dict[str, Any]]) -> dict[str, np.ndarray]
             rows, model.weight, model.bias, release_noise(entry), (*stream, "release")
         )
     return embeddings
+
+
+def head(hidden: int, classes: int, seed: int, stream: tuple) -> tuple[np.ndarray, np.ndarray]:
+    """The fixed head R with orthonormal columns, float64 (h, C), and its bias 0 (C,).
+
+    Raises GraphDPError for more classes than hidden units.
+    """
+    if classes > hidden:
+        raise GraphDPError(f"a head from {hidden} units to {classes} classes: widen `hidden`")
+    from graphdp import rng
+
+    q, r = np.linalg.qr(rng.generator(*stream).standard_normal((hidden, classes)))
+    return q * np.sign(np.diag(r)), np.zeros(classes)
+
+
+def official_head(
+    hidden: int, classes: int, seed: int, stream: tuple
+) -> tuple[np.ndarray, np.ndarray]:
+    """The head of the authors' code (core/modules/node/em.py): orthonormal columns times √(6/h) in
+    the first repeat. Before each further one it is reset as any linear layer: U(±1/√h), with bias.
+    """
+    from graphdp import rng
+
+    if seed == 0:
+        columns, bias = head(hidden, classes, seed, stream)
+        return columns * np.sqrt(6 / hidden), bias
+    drawn = rng.generator(*stream).uniform(-1, 1, (hidden + 1, classes)) / np.sqrt(hidden)
+    return drawn[:-1], drawn[-1]
+
+
+#: L2 penalty on the embedding in the authors' code (`encoder_wd`); Appendix K says there is none.
+OFFICIAL_WEIGHT_DECAY = 1e-5
 
 
 def bounded_rows(graph, max_degree: int, seed: int):
@@ -298,7 +332,7 @@ def _entry(block: Block, seed: int, plan: dict[str, Any]) -> dict[str, Any]:
 def _rounds(block: Block, seed: int, plan: dict[str, Any], phase: str, setting: dict[str, Any]):
     """How a phase is trained: by the plan's own mechanism if it has one, else without noise.
 
-    setting: epochs, and for a phase without noise its batch_size (None: all nodes in a step).
+    setting: epochs, and batch_size (None: all nodes in a step).
     """
     from graphdp.decoupled import Rounds
 
@@ -320,5 +354,5 @@ def _rounds(block: Block, seed: int, plan: dict[str, Any], phase: str, setting: 
             return Rounds("poisson", noise_std=std, **common)
         assert isinstance(mechanism, WithoutReplacementDPSGD)
         return Rounds("fixed", noise_std=multiplier * mechanism.max_grad_norm.value, **common)
-    size = setting.get("batch_size") if block.level == "none" else None
+    size = setting.get("batch_size")
     return Rounds("shuffle", epochs, size) if size else Rounds("full", epochs)

@@ -1,28 +1,56 @@
 """DPDGC as its authors' code runs it, to show what the published accuracies rest on.
 
-What differs from `methods/dpdgc.py`, read from that code: W is never brought to row norm c (a
-temporary copy is), while the noise on A W is set for c = 1e-8; Z is not normalised; batches have a
-fixed size, drawn without replacement; the noise of the embedding phase is 2√(D + 1) or 2√(k + 1)
-times the multiplier, with the accounting of one record. So its ε is a claim that no analysis
-supports, and its rows say so (basis "as implemented", status "refuted").
+What differs from `methods/dpdgc.py`, read in that code (thupchnsky/dp-gnn):
 
-Two slips of that code are not repeated here: repeats after the first draw another, not orthonormal,
-head, and nodes without neighbours shift the labels of the rows behind them.
+- W is never brought to row norm c (a temporary copy is), while the noise on A W is set for c = 1e-8
+- Z is not normalised
+- batches have a fixed size, drawn without replacement; the noise of the embedding phase is
+  2√(D + 1) or 2√(k + 1) times the multiplier, with the accounting of one record
+- the classifier's MLP on the features has two layers (Appendix K: one); the embedding has an L2
+  penalty (Appendix K: none), without privacy also a batch norm, and in repeats after the first a
+  head that is not orthonormal (`official_head`)
+
+So its ε is a claim that no analysis supports, and its rows say so (basis "as implemented", status
+"refuted"). Not repeated here: nodes without neighbours shift the labels of the rows behind them,
+the classifier's loader drops the last, smaller batch of an epoch, and a phase runs ceil(N / B)
+rounds per epoch where floor(epochs · N / B) in all are accounted for.
 """
 
-# Everything else is one code: it looks at the name of the method where the two differ.
-from graphdp.methods.dpdgc import (
-    OfficialEdge,
-    OfficialNeighbors,
-    OfficialNode,
-    Public,
-    embed,
-    fit,
-    plan_settings,
-    release_settings,
-)
+from pydantic import Field
 
-LEVELS = {"none": Public, "edge": OfficialEdge, "k": OfficialNeighbors, "node": OfficialNode}
+# Everything else is one code: it looks at the name of the method where the two differ.
+from graphdp.methods import dpdgc
+from graphdp.methods.dpdgc import embed, fit, plan_settings, release_settings
+from graphdp.methods.settings import PositiveInt
+
+FEATURE_LAYERS = Field(2, description="linear layers on the features (MLP_X)")
+
+
+class Public(dpdgc.Public):
+    """DPDGC's code without privacy."""
+
+    feature_layers: PositiveInt = FEATURE_LAYERS
+
+
+class Edge(dpdgc.OfficialEdge):
+    """DPDGC's code at edge level."""
+
+    feature_layers: PositiveInt = FEATURE_LAYERS
+
+
+class Neighbors(dpdgc.OfficialNeighbors):
+    """DPDGC's code at k-neighbour level, "k<number>"."""
+
+    feature_layers: PositiveInt = FEATURE_LAYERS
+
+
+class Node(dpdgc.OfficialNode):
+    """DPDGC's code at node level."""
+
+    feature_layers: PositiveInt = FEATURE_LAYERS
+
+
+LEVELS = {"none": Public, "edge": Edge, "k": Neighbors, "node": Node}
 STAGES = ("embed",)
 USES_GRAPH = True
 
