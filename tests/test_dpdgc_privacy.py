@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -464,10 +465,16 @@ def test_random_search_reads_the_groups():
     one = bases.parts(plan, plan, noise)
     found = search_epsilon([one, one], 2, 1e-5)
     assert found > accounting.epsilon(plan, noise, 1e-5, "renyi")
-    with pytest.raises(GraphDPError, match="groups compose with"):
-        bases.renyi_curves(
-            bases.parts(*[dpdgc.published_plan("k1", num_train=2000, **K)] * 2, noise)
-        )
+    fixed = dpdgc.published_plan("k1", num_train=2000, **K)
+    (curve,) = bases.renyi_curves(bases.parts(fixed, fixed, noise))
+    # The classifier's noise is a multiple of its own sensitivity, so one multiplier serves all.
+    library, order = accounting.google_rdp_epsilon(fixed.composition, noise, 1e-5)
+    assert library == pytest.approx(
+        curve(order) + math.log1p(-1 / order) - math.log(1e-5 * order) / (order - 1), rel=1e-9
+    )
+    mixed = replace(fixed.composition, sampled=((0.1, 1),))
+    with pytest.raises(GraphDPError, match="compose with Gaussian releases only"):
+        accounting.fixed_rdp(mixed, noise)
 
 
 def test_the_command_line_calibrates_every_level(capsys):

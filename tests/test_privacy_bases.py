@@ -19,7 +19,7 @@ from graphdp.privacy.bases import (
     smallest_epsilon,
 )
 from graphdp.privacy.calibration import calibrate
-from graphdp.privacy.plan import PoissonDPSGD
+from graphdp.privacy.plan import Composition, PoissonDPSGD
 from graphdp.privacy.selection import composition_epsilon, search_epsilon
 
 NODE = {
@@ -31,6 +31,8 @@ NODE = {
     "encoder": True,
 }
 PUBLIC = {"degree_bound": "public_candidates"}
+REPLACE = {"adjacency": "node_replace"}
+SAGE = {"max_degree": 100, "epochs": 10, "batch_size": 256, "max_grad_norm": 1.0}
 PROGAP = {
     "depth": 2,
     "max_degree": 100,
@@ -108,6 +110,52 @@ def by_name(method, level, plan_settings, num_train=None):
             {
                 ("as_published", "node_add_remove", "refuted"),
                 ("as_implemented", "node_add_remove", "refuted"),
+                ("corrected", "participant", "conditional"),
+                ("corrected", "node_replace", "conditional"),
+                ("corrected", "node_add_remove", "refuted"),
+            },
+        ),
+        (
+            "gap",
+            "node",
+            NODE | REPLACE,
+            {
+                ("as_published", "node_replace", "refuted"),
+                ("as_implemented", "node_replace", "refuted"),
+                ("corrected", "node_replace", "conditional"),
+                ("corrected", "participant", "conditional"),
+                ("corrected", "node_add_remove", "refuted"),
+            },
+        ),
+        (
+            "gap",
+            "node",
+            NODE | PUBLIC | REPLACE,
+            {
+                ("corrected", "node_replace", "conditional"),
+                ("corrected", "participant", "conditional"),
+                ("corrected", "node_add_remove", "conditional"),
+            },
+        ),
+        (
+            "mlp",
+            "node",
+            MLP | REPLACE,
+            {
+                ("as_published", "node_replace", "conditional"),
+                ("as_implemented", "node_replace", "conditional"),
+                ("corrected", "node_replace", "conditional"),
+                ("corrected", "participant", "conditional"),
+                ("corrected", "node_add_remove", "conditional"),
+            },
+        ),
+        (
+            "sage",
+            "node",
+            SAGE | REPLACE,
+            {
+                ("as_published", "node_replace", "refuted"),
+                ("as_implemented", "node_replace", "refuted"),
                 ("corrected", "participant", "conditional"),
                 ("corrected", "node_replace", "conditional"),
                 ("corrected", "node_add_remove", "refuted"),
@@ -291,6 +339,101 @@ def test_replacement_bound_covers_opposite_gradients(rate, noise):
         assert np.maximum(p - math.exp(epsilon) * q, 0).sum() <= delta * (1 + 1e-6)
 
 
+def test_noise_for_a_replaced_node_covers_one_that_takes_part_or_not():
+    """The same noise is worth less ε to a participant, whose aggregation moves by √D and whose
+    rounds are Poisson's at worst; and lists that are public give the same when it is removed."""
+    for method, plan_settings in (("gap", NODE | REPLACE), ("mlp", MLP | REPLACE)):
+        plans = by_name(method, "node", plan_settings, TRAIN)
+        reference = plans["as_published", "node_replace"]
+        replaced, participant = (
+            epsilon_at(plans["corrected", adjacency], reference, 1.3, 1e-5)
+            for adjacency in ("node_replace", "participant")
+        )
+        assert replaced == pytest.approx(accounting.epsilon(reference, 1.3, 1e-5), rel=1e-12)
+        assert participant < replaced / 1.5
+    gap = by_name("gap", "node", NODE | REPLACE, TRAIN)
+    reference = gap["as_published", "node_replace"]
+    # Halved sensitivity of the sums, unchanged noise of the rounds.
+    found = parts(gap["corrected", "participant"], reference, 1.3)
+    assert sorted(noise for _, noise in found) == [1.3, 2.6]
+    public = by_name("gap", "node", NODE | PUBLIC | REPLACE, TRAIN)
+    reference = public["corrected", "node_replace"]
+    values = [
+        epsilon_at(public["corrected", adjacency], reference, 1.3, 1e-5)
+        for adjacency in ("participant", "node_add_remove")
+    ]
+    assert values[0] == values[1] < math.inf
+
+
+def _round_of_subsets(gradients, batch_size, noise):
+    """Density on a grid of one round: the sum of a uniform subset of the gradients, noised."""
+    grid = np.linspace(-40, 40, 40_001)
+    sums = [sum(s) for s in itertools.combinations(gradients, batch_size)]
+    density = sum(np.exp(-((grid - centre) ** 2) / (2 * noise**2)) for centre in sums)
+    return density / density.sum()
+
+
+def test_rounds_of_fixed_size_with_and_without_a_record_are_poissons_at_twice_the_clip():
+    """Tries to break it: all gradients in {-C, 0, C} of 5 records, one of which goes; C alone, the
+    bound of a Poisson round, is not enough."""
+    noise, size = 1.5, 2
+
+    def dominating(bound):
+        grid = np.linspace(-40, 40, 40_001)
+        one, other = (np.exp(-((grid - c) ** 2) / (2 * noise**2)) for c in (0, bound))
+        one, other = one / one.sum(), other / other.sum()
+        return one, (1 - size / 5) * one + size / 5 * other
+
+    pairs = [
+        (_round_of_subsets(rest, size, noise), _round_of_subsets((*rest, new), size, noise))
+        for rest in itertools.combinations_with_replacement((-1, 0, 1), 4)
+        for new in (-1, 0, 1)
+    ]
+    epsilons = np.linspace(0, 4, 21)
+
+    def profile(p, q):
+        return np.maximum(p[None] - np.exp(epsilons)[:, None] * q[None], 0).sum(1)
+
+    twice, once = dominating(2), dominating(1)
+    found = np.array([[profile(p, q), profile(q, p)] for p, q in pairs])  # without to with, back
+    ways = np.array([profile(*twice), profile(*twice[::-1])])
+    assert (found <= ways[None] + 1e-9).all()
+    # Tight: all others at -C, the new one at C.
+    assert np.isclose(found.max(0), ways, atol=1e-9).all()
+    single = np.array([profile(*once), profile(*once[::-1])])
+    assert (found.max(0) > single + 1e-3).any()
+
+
+@pytest.mark.parametrize("noise", [0.6, 1.0, 3.0])
+def test_rounds_of_fixed_size_with_a_replaced_record_stay_below_the_theorem(noise):
+    """Tries to break it: all gradients in {-C, 0, C}, N = 4 or 5, every batch size."""
+    for count, size in ((4, 1), (4, 2), (5, 3), (4, 4)):
+        composition = Composition(0, (), False, fixed=((size / count, 1),))
+        bound = accounting.fixed_rdp(composition, noise)
+        for rest in itertools.combinations_with_replacement((-1, 0, 1), count - 1):
+            for one, other in itertools.permutations((-1, 0, 1), 2):
+                # The noise is in units of the sensitivity 2C.
+                p, q = (_round_of_subsets((*rest, x), size, 2 * noise) for x in (one, other))
+                for order in (2, 3, 8):
+                    kept = (p > 1e-200) & (q > 1e-200)  # the rest is below any rounding
+                    loss = np.log(p[kept]) - np.log(q[kept])
+                    moment = np.sum(np.exp(np.log(p[kept]) + (order - 1) * loss))
+                    assert math.log(moment) / (order - 1) <= bound(order) * (1 + 1e-9) + 1e-9
+
+
+def test_the_search_is_charged_for_samples_of_a_fixed_size():
+    reference = bases("mlp", "node", MLP | REPLACE, TRAIN)[0]
+    model = parts(reference, reference, 1.4)
+    single = epsilon_at(reference, reference, 1.4, 1e-5)
+    assert search_epsilon([model], 1, 1e-5) == pytest.approx(single, rel=1e-9)
+    assert single < search_epsilon([model] * 3, 3, 1e-5) < 3 * single
+    # Three models are one of three times the steps.
+    longer = bases("mlp", "node", MLP | REPLACE | {"epochs": 30}, TRAIN)[0]
+    assert abs(longer.mechanisms[0].steps - 3 * reference.mechanisms[0].steps) <= 2
+    joint = composition_epsilon([model] * 3, 1e-5)
+    assert joint == pytest.approx(epsilon_at(longer, longer, 1.4, 1e-5), rel=3e-3)
+
+
 @pytest.mark.parametrize(("batch_size", "steps"), [(256, 780), (200, 990), (30_000, 10)])
 def test_as_implemented_runs_a_last_partial_batch_in_every_epoch(batch_size, steps):
     plans = bases("mlp", "node", MLP | {"batch_size": batch_size}, TRAIN)
@@ -301,9 +444,14 @@ def test_as_implemented_runs_a_last_partial_batch_in_every_epoch(batch_size, ste
 
 
 @settings(max_examples=15, deadline=None)
-@given(st.floats(0.6, 4), st.floats(1.05, 2), st.sampled_from(["gap", "mlp"]))
-def test_epsilon_of_every_basis_falls_with_noise(noise, factor, method):
-    plans = bases(method, "node", NODE if method == "gap" else MLP, TRAIN)
+@given(
+    st.floats(0.6, 4),
+    st.floats(1.05, 2),
+    st.sampled_from(["gap", "mlp"]),
+    st.sampled_from([{}, REPLACE]),
+)
+def test_epsilon_of_every_basis_falls_with_noise(noise, factor, method, adjacency):
+    plans = bases(method, "node", (NODE if method == "gap" else MLP) | adjacency, TRAIN)
     for plan in plans:
         more = epsilon_at(plan, plans[0], noise, 1e-5)
         less = epsilon_at(plan, plans[0], noise * factor, 1e-5)
@@ -316,6 +464,8 @@ def test_epsilon_of_every_basis_falls_with_noise(noise, factor, method):
         ("gap", "edge", {"hops": 2}, "edge_undirected"),
         ("gap", "node", NODE, "participant"),
         ("mlp", "node", MLP, "participant"),
+        ("gap", "node", NODE | REPLACE, "node_replace"),
+        ("mlp", "node", MLP | REPLACE, "node_replace"),
         ("mlp", "edge", {}, "edge_directed"),  # reads no edge: nothing to correct
     ],
 )

@@ -20,7 +20,7 @@ from graphdp.privacy.plan import (
     UnnoisedRelease,
     dpsgd_rounds,
 )
-from graphdp.privacy.plans import gap_plan, mlp_plan, progap_plan
+from graphdp.privacy.plans import gap_plan, mlp_plan, progap_plan, sage_plan
 
 UNIT = Sensitivity(1.0, "1", "by definition")
 TRAINING = {"num_train": 19800, "batch_size": 256, "epochs": 10, "max_grad_norm": 1.0}
@@ -199,6 +199,45 @@ def test_gap_on_public_candidates_releases_the_same_under_an_analysis_that_holds
     assert edge == gap_plan("edge", hops=3)
 
 
+def test_a_replaced_node_doubles_the_bounds_and_fixes_the_size_of_batches():
+    """GAP and the MLP as DPDGC runs them: 2√D (Theorem 5.1), 2C, samples without replacement."""
+    plan = gap_plan("node", hops=3, max_degree=100, adjacency="node_replace", **TRAINING)
+    assert [m.kind for m in plan.mechanisms] == [
+        "without_replacement_dpsgd",
+        "gaussian",
+        "without_replacement_dpsgd",
+    ]
+    encoder, aggregation, classifier = plan.mechanisms
+    assert aggregation.sensitivity.value == 20.0
+    assert encoder.max_grad_norm.value == classifier.max_grad_norm.value == 2.0
+    assert (encoder.sampling_rate, encoder.steps) == (256 / 19800, 773)
+    assert plan.composition == Composition(3, (), False, fixed=((256 / 19800, 2 * 773),))
+    assert (plan.adjacency, plan.status) == ("node_replace", "refuted")
+    assert plan.own_row_covered is False
+    assert Plan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
+    public = gap_plan(
+        "node",
+        hops=3,
+        max_degree=100,
+        degree_bound="public_candidates",
+        adjacency="node_replace",
+        **TRAINING,
+    )
+    assert public.composition == plan.composition
+    assert public.mechanisms[1].sensitivity.value == 20.0
+    assert (public.basis, public.status) == ("corrected", "conditional")
+    mlp = mlp_plan("node", adjacency="node_replace", **TRAINING)
+    assert mlp.composition == Composition(0, (), False, fixed=((256 / 19800, 773),))
+    assert (mlp.adjacency, mlp.status) == ("node_replace", "conditional")
+    # Whoever samples everybody samples nobody.
+    everybody = mlp_plan("node", 50, 64, 7, 1.0, adjacency="node_replace")
+    assert everybody.composition == Composition(7, (), False)
+    sage = sage_plan("node", max_degree=9, adjacency="node_replace", **TRAINING)
+    training, aggregation = sage.mechanisms
+    assert (training.max_grad_norm.value, aggregation.sensitivity.value) == (20.0, 6.0)
+    assert training == sage_plan("node", max_degree=9, **TRAINING).mechanisms[0]
+
+
 def test_gap_edge_plan_is_the_aggregations_alone():
     plan = gap_plan("edge", hops=4)
     assert plan.composition == Composition(4, (), False)
@@ -257,7 +296,9 @@ def test_zero_degree_or_hops_release_no_edges():
         (lambda: gap_plan("node", hops=1, max_degree=-1, **TRAINING), "max_degree is -1"),
         (lambda: gap_plan("edge", hops=-1), "count is -1"),
         (lambda: gap_plan("node", hops=1, degree_bound="hash"), "degree_bound is 'hash'"),
+        (lambda: gap_plan("edge", hops=1, adjacency="participant"), "adjacency is 'participant'"),
         (lambda: mlp_plan("node"), "give num_train"),
+        (lambda: mlp_plan("node", adjacency="replace"), "adjacency is 'replace'"),
         (lambda: progap_plan("node", depth=1, max_degree=10), "progap, node level: give num_train"),
         (lambda: progap_plan("edge", depth=-1), "depth is -1"),
         (lambda: progap_plan("edge", depth=1.5), "depth is 1.5"),

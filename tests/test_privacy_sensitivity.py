@@ -136,11 +136,12 @@ def expected_aggregate(lists: list[tuple[int, ...]], max_degree: int, nodes: int
 
 
 @pytest.mark.parametrize("max_degree", [1, 2, 4])
-@pytest.mark.parametrize("senders", [10, 100, 1000])
+@pytest.mark.parametrize("senders", [11, 100, 1000])
 def test_random_degree_bounding_refutes_the_published_node_sensitivity(senders, max_degree):
     """K_{m,D+1}: removing one receiver moves the others' expected rows by m√D/(D+1) in total.
 
-    That is above √D as soon as m > D + 1 and has no bound in m.
+    That is above √D as soon as m > D + 1 and has no bound in m. Replacing it by a node that nobody
+    points to moves them as much, which is above 2√D as soon as m > 2 (D + 1).
     """
     receivers = tuple(range(max_degree + 1))
     full = expected_aggregate([receivers] * senders, max_degree, len(receivers))
@@ -148,6 +149,7 @@ def test_random_degree_bounding_refutes_the_published_node_sensitivity(senders, 
     moved = np.linalg.norm((removed - full)[:-1])
     assert moved == pytest.approx(senders * math.sqrt(max_degree) / (max_degree + 1), rel=1e-9)
     assert moved > sensitivity.node_add_remove_as_published(max_degree).value
+    assert moved > sensitivity.node_replace(max_degree).value
 
 
 def test_every_sensitivity_names_formula_and_source():
@@ -158,9 +160,11 @@ def test_every_sensitivity_names_formula_and_source():
         sensitivity.participant(9),
         sensitivity.node_replace(9),
         sensitivity.clipped_gradient_sum(2.0),
+        sensitivity.replaced_gradient_sum(2.0),
     ):
         assert bound.formula
-        assert any(paper in bound.source for paper in ("GAP", "DPDGC", "Abadi"))
+        assert any(s in bound.source for s in ("GAP", "DPDGC", "Abadi", "triangle inequality"))
+    assert sensitivity.replaced_gradient_sum(1.5).value == 3.0
     assert sensitivity.node_replace(9).value == 6.0
     assert sensitivity.participant(0).value == 0.0
 

@@ -186,7 +186,7 @@ def cross_check(plan: Plan, noise_multiplier: float, delta: float) -> tuple[floa
         return _cross_check_groups(plan, noise_multiplier, delta)
     google = epsilon(plan, noise_multiplier, delta, "dp_accounting")
     if plan.composition.fixed:
-        # The only accountant of fixed samples; what it says is a claim's, never a guarantee's.
+        # The only accountant of fixed samples here; a test holds its curve against autodp's.
         return google, google
     if google in (0.0, math.inf) or plan.composition.is_pure:
         ours = epsilon(plan, noise_multiplier, delta, "autodp_rdp")
@@ -577,6 +577,19 @@ def _pld_delta(composition: Composition, noise: float, epsilon: float) -> float:
 
 #: Orders of the cross-check of groups: few, since the check allows it to be the looser one.
 _GROUP_ORDERS = tuple(1 + 2 ** (i / 4) for i in range(-16, 29))
+
+
+def fixed_rdp(composition: Composition, noise: float) -> Callable[[float], float]:
+    """RDP(order), for orders above 1, of samples of a fixed size and Gaussian releases when one
+    record is replaced (Wang, Balle, Kasiviswanathan 2019, Theorem 27, by dp-accounting)."""
+    if composition.grouped or composition.sampled or composition.fixed_size or composition.pure:
+        raise GraphDPError("samples of a fixed size compose with Gaussian releases only")
+
+    @cache
+    def rdp(order: float) -> float:
+        return float(_google_rdp(composition, noise, [order])._rdp[0])
+
+    return rdp
 
 
 def groups_rdp(composition: Composition, noise: float) -> Callable[[float], float]:

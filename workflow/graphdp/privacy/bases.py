@@ -10,8 +10,8 @@ sensitivity, so under a basis it is
 For Gaussian releases this is exact: they compose to one Gaussian with μ² = Σ Δ² / std².
 
 The number of rounds that the official code runs is read from its source (sisaman/GAP,
-core/data/loader/poisson.py and core/trainer/trainer.py; sisaman/ProGAP, core/data/loader/node.py);
-it was not executed here.
+core/data/loader/poisson.py and core/trainer/trainer.py; sisaman/ProGAP and thupchnsky/dp-gnn,
+core/data/loader/node.py); it was not executed here.
 """
 
 import math
@@ -47,6 +47,11 @@ from graphdp.privacy.plans import (
 #: Releases of one noise multiplier each.
 Parts = tuple[tuple[Composition, float], ...]
 
+_COUPLED_SAMPLES = (
+    "Batch size and number of rounds do not depend on whether the protected node is there. A batch "
+    "of fixed size that it is drawn into is one without it in which it takes another node's place: "
+    "so each round is dominated by a Poisson round of sensitivity 2C."
+)
 _OTHER_LISTS_STAY = (
     "The bounded out-lists of all other nodes do not depend on the protected node; in a "
     "symmetrised graph they do, since each of its edges stands in two lists."
@@ -67,7 +72,7 @@ _OFFICIAL_BATCHES = (
     "version of it in the DPDGC code samples by Poisson, which the bound does not cover either.)"
 )
 _OFFICIAL_STEPS = (
-    "The official code runs ceil(N / B) Poisson rounds in each epoch and accounts "
+    "The official code runs ceil(N / B) rounds in each epoch and accounts "
     "floor(epochs · N / B) in all."
 )
 
@@ -145,6 +150,8 @@ def _perturbed(
     max_degree = settings["max_degree"]
     lists, kept = published.assumptions[0], published.assumptions[2:]
     sampled = settings.get("degree_bound", "sampling") == "sampling"
+    if published.adjacency == "node_replace":
+        return _perturbed_for_replacement(published, settings, num_train)
     participant = replace(
         published,
         adjacency="participant",
@@ -159,12 +166,57 @@ def _perturbed(
         basis="corrected",
         status="conditional",
         assumptions=(_OTHER_LISTS_STAY if sampled else lists, ROW_IS_WITHHELD, *kept),
-        mechanisms=_moved(published, sensitivity.node_replace(max_degree), clip=2),
+        mechanisms=_moved(published, sensitivity.node_replace(max_degree), replaced=True),
     )
     if not sampled:  # the bound holds as it is, and no other code has it
         return published, participant, replaced
-    unbounded = replace(
+    steps = _as_implemented(published, settings, num_train)
+    return (published, *steps, participant, replaced, _unbounded(published))
+
+
+def _perturbed_for_replacement(
+    published: Plan, settings: dict[str, Any], num_train: int
+) -> tuple[Plan, ...]:
+    """The bases of a perturbed plan whose noise and samples are set for a replaced node.
+
+    Replacement comes first: it is what the noise was set for, and holds where the lists of the
+    other nodes stay. A node that takes part or not is then covered by the same noise.
+    """
+    max_degree = settings["max_degree"]
+    lists, kept = published.assumptions[0], published.assumptions[2:]
+    sampled = settings.get("degree_bound", "sampling") == "sampling"
+    participant = replace(
         published,
+        adjacency="participant",
+        basis="corrected",
+        status="conditional",
+        assumptions=(
+            _SAMPLED_ALONE if sampled else lists, ROW_IS_WITHHELD, _COUPLED_SAMPLES, *kept
+        ),
+        mechanisms=_without_one(published, sensitivity.participant(max_degree)),
+    )  # fmt: skip
+    if not sampled:
+        added = replace(
+            participant,
+            adjacency="node_add_remove",
+            mechanisms=_without_one(published, sensitivity.public_candidates(max_degree)),
+        )
+        return published, participant, added
+    replaced = replace(
+        published,
+        basis="corrected",
+        status="conditional",
+        assumptions=(_OTHER_LISTS_STAY, ROW_IS_WITHHELD, *kept),
+    )
+    steps = _as_implemented(published, settings, num_train)
+    return (published, *steps, replaced, participant, _unbounded(published))
+
+
+def _unbounded(published: Plan) -> Plan:
+    """What is known of an added or removed node where lists are sampled: nothing."""
+    return replace(
+        published,
+        adjacency="node_add_remove",
         basis="corrected",
         assumptions=(
             "No finite sensitivity is known for lists bounded by random sampling: removing one of "
@@ -174,8 +226,6 @@ def _perturbed(
             UnnoisedRelease(query="sums over randomly bounded lists", phase="aggregation"),
         ),
     )
-    steps = _as_implemented(published, settings, num_train)
-    return (published, *steps, participant, replaced, unbounded)
 
 
 def _mlp(level: str, settings: dict[str, Any], num_train: int | None) -> tuple[Plan, ...]:
@@ -185,15 +235,25 @@ def _mlp(level: str, settings: dict[str, Any], num_train: int | None) -> tuple[P
         return published, mlp_plan("edge")
     if level == "edge":
         return (published,)
+    steps = _as_implemented(published, settings, num_train)
     # Without edges, taking part or not is being there or not.
+    if published.adjacency == "node_replace":
+        added = replace(
+            published,
+            adjacency="node_add_remove",
+            basis="corrected",
+            assumptions=(_COUPLED_SAMPLES, *published.assumptions),
+            mechanisms=_without_one(published, None),
+        )
+        holds = replace(published, basis="corrected")
+        return (published, *steps, holds, replace(added, adjacency="participant"), added)
     participant = replace(published, adjacency="participant", basis="corrected")
     replaced = replace(
         published,
         adjacency="node_replace",
         basis="corrected",
-        mechanisms=_moved(published, None, clip=2),
+        mechanisms=_moved(published, None, replaced=True),
     )
-    steps = _as_implemented(published, settings, num_train)
     return (published, *steps, participant, replaced)
 
 
@@ -266,6 +326,7 @@ def _sage(level: str, settings: dict[str, Any], num_train: int | None) -> tuple[
     )
     unbounded = replace(
         published,
+        adjacency="node_add_remove",
         basis="corrected",
         assumptions=(
             "No finite number of samples is known to depend on a node whose removal lets others "
@@ -303,31 +364,52 @@ _BASES: dict[str, Callable[[str, dict[str, Any], int | None], tuple[Plan, ...]]]
 }
 
 
-def _moved(plan: Plan, aggregation: Sensitivity | None, clip: int = 1) -> tuple[Mechanism, ...]:
-    """The plan's mechanisms with another sensitivity of the aggregations and `clip` times C."""
+def _moved(
+    plan: Plan, aggregation: Sensitivity | None, replaced: bool = False
+) -> tuple[Mechanism, ...]:
+    """The plan's mechanisms with another sensitivity of the aggregations, and with `replaced` that
+    of a replaced record of the Poisson rounds."""
 
     def moved(mechanism: Mechanism) -> Mechanism:
         if isinstance(mechanism, GaussianReleases) and aggregation is not None:
             return replace(mechanism, sensitivity=aggregation)
-        if isinstance(mechanism, PoissonDPSGD) and clip != 1:
-            bound = Sensitivity(
-                clip * mechanism.max_grad_norm.value,
-                f"{clip}*C",
-                "triangle inequality: one clipped gradient leaves the sum, another enters it",
-            )
+        if isinstance(mechanism, PoissonDPSGD) and replaced:
+            bound = sensitivity.replaced_gradient_sum(mechanism.max_grad_norm.value)
             return replace(mechanism, max_grad_norm=bound)
         return mechanism
 
     return tuple(map(moved, plan.mechanisms))
 
 
+def _without_one(plan: Plan, aggregation: Sensitivity | None) -> tuple[Mechanism, ...]:
+    """The mechanisms of a plan with fixed-size samples, between data with and without one record r.
+
+    Let the larger data have N records, of which a round draws B, and q = B / N. Without r a round
+    is a Gaussian around the sum of a uniform set S of B others. With r it is the same with
+    probability 1 - q, and else, S being as before, around that sum with a uniform member of S
+    exchanged for r, which moves it by at most 2C. Given S and the member these are the two sides
+    of a Poisson round at rate q with sensitivity 2C, and hockey-stick divergences are jointly
+    convex. The bound grows with q, so that the smaller data may as well be the N records.
+    """
+
+    def one_less(mechanism: Mechanism) -> Mechanism:
+        if not isinstance(mechanism, WithoutReplacementDPSGD):
+            return mechanism
+        same = {name: getattr(mechanism, name) for name in ("query", "steps", "phase")}
+        rate, bound = mechanism.sampling_rate, mechanism.max_grad_norm
+        return PoissonDPSGD(sampling_rate=rate, max_grad_norm=bound, **same)
+
+    return tuple(map(one_less, _moved(plan, aggregation)))
+
+
 def _as_implemented(published: Plan, settings: dict[str, Any], num_train: int) -> tuple[Plan, ...]:
     """The plan with the official code's number of DP-Adam steps; nothing where that is the same."""
-    # The loaders of sisaman/GAP and sisaman/ProGAP yield a batch for every start in range(0, N, B);
+    # The loaders of the three repositories yield a batch for every start in range(0, N, B);
     # in GAP only its length, which drives the progress bar, is rounded down.
     steps = settings["epochs"] * math.ceil(num_train / settings["batch_size"])
     mechanisms = tuple(
-        replace(m, steps=steps) if isinstance(m, PoissonDPSGD) else m for m in published.mechanisms
+        replace(m, steps=steps) if isinstance(m, PoissonDPSGD | WithoutReplacementDPSGD) else m
+        for m in published.mechanisms
     )
     if mechanisms == published.mechanisms:
         return ()
@@ -483,14 +565,17 @@ def noised(releases: Parts) -> Parts | None:
 
 
 def renyi_curves(releases: Parts) -> list[Callable[[float], float]]:
-    """RDP(order) of each release, by autodp (groups by quadrature); every noise must be above 0 and
-    finite. Raises GraphDPError for samples of a fixed size."""
-    return [
-        accounting.groups_rdp(composition, noise)
-        if composition.grouped or composition.fixed
-        else accounting.autodp_rdp_curve(composition, noise)
-        for composition, noise in releases
-    ]
+    """RDP(order) of each release, by autodp (groups by quadrature, samples of a fixed size by
+    dp-accounting); every noise must be above 0 and finite."""
+
+    def curve(composition: Composition, noise: float) -> Callable[[float], float]:
+        if composition.grouped:
+            return accounting.groups_rdp(composition, noise)
+        if composition.fixed:
+            return accounting.fixed_rdp(composition, noise)
+        return accounting.autodp_rdp_curve(composition, noise)
+
+    return [curve(composition, noise) for composition, noise in releases]
 
 
 def smallest_epsilon(rdp: Callable[[float], float], delta: float) -> float:

@@ -480,7 +480,7 @@ class Plan:
                 case GaussianReleases():
                     gaussian += mechanism.count
                 # Sampling everyone is no sampling: the step is a plain Gaussian release.
-                case PoissonDPSGD(sampling_rate=1.0):
+                case PoissonDPSGD(sampling_rate=1.0) | WithoutReplacementDPSGD(sampling_rate=1.0):
                     gaussian += mechanism.steps
                 case PoissonDPSGD():
                     sampled[mechanism.sampling_rate] += mechanism.steps

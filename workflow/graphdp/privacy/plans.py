@@ -11,6 +11,7 @@ from graphdp.privacy.plan import (
     PoissonDPSGD,
     PureRelease,
     UnnoisedRelease,
+    WithoutReplacementDPSGD,
     check_level,
     dpsgd_rounds,
     neighbors,
@@ -18,6 +19,9 @@ from graphdp.privacy.plan import (
 
 #: What bounds a node's out-degree: GAP's sample of its edges, or candidates drawn without them.
 DEGREE_BOUNDS = ("sampling", "public_candidates")
+#: What a node-level claim is about: a node there or not (GAP, ProGAP), or one replaced by another
+#: (DPDGC, whose baselines run that way).
+NODE_ADJACENCIES = ("node_add_remove", "node_replace")
 
 # The same words wherever the same thing is taken for granted.
 TRAINING_COUNT_IS_PUBLIC = (
@@ -40,14 +44,24 @@ EDGE_COUNT_IS_PUBLIC = "The number of edges may be used to choose δ; it is take
 
 
 def _dpsgd(
-    phase: str, num_train: int, batch_size: int, epochs: int, max_grad_norm: float
-) -> PoissonDPSGD:
+    phase: str,
+    num_train: int,
+    batch_size: int,
+    epochs: int,
+    max_grad_norm: float,
+    adjacency: str = "node_add_remove",
+) -> PoissonDPSGD | WithoutReplacementDPSGD:
+    """A phase of DP-Adam: Poisson samples, or where a node is replaced samples of a fixed size."""
     sampling_rate, steps = dpsgd_rounds(num_train, batch_size, epochs)
-    return PoissonDPSGD(
+    kind, bound = PoissonDPSGD, sensitivity.clipped_gradient_sum(max_grad_norm)
+    if adjacency == "node_replace":
+        kind = WithoutReplacementDPSGD
+        bound = sensitivity.replaced_gradient_sum(max_grad_norm)
+    return kind(
         query=f"sum of clipped gradients of the {phase}",
         sampling_rate=sampling_rate,
         steps=steps,
-        max_grad_norm=sensitivity.clipped_gradient_sum(max_grad_norm),
+        max_grad_norm=bound,
         phase=phase,
     )
 
@@ -72,6 +86,13 @@ def _check_level(method: str, level: str) -> None:
         raise GraphDPError(f"{method} knows no k-neighbour level; use node, which it equals there")
 
 
+def _check_adjacency(method: str, adjacency: str) -> None:
+    if adjacency not in NODE_ADJACENCIES:
+        raise GraphDPError(
+            f"{method}: adjacency is {adjacency!r}; choose one of {', '.join(NODE_ADJACENCIES)}"
+        )
+
+
 def _check_given(method: str, **settings: object) -> None:
     missing = [name for name, value in settings.items() if value is None]
     if missing:
@@ -88,6 +109,7 @@ def gap_plan(
     max_grad_norm: float | None = None,
     encoder: bool = True,
     degree_bound: str = "sampling",
+    adjacency: str = "node_add_remove",
 ) -> Plan:
     """GAP (Sajadmanesh et al., USENIX Security 2023) as published, or with another degree bound.
 
@@ -99,6 +121,10 @@ def gap_plan(
         node_add_remove: see `sensitivity.node_add_remove_as_published`. With `degree_bound`
         "public_candidates" the same noise holds (`sensitivity.public_candidates`): basis
         corrected, status conditional.
+        With `adjacency` "node_replace" it is GAP as DPDGC (NeurIPS 2023) analyses and runs it
+        (Theorem 5.1, Corollary H.5): aggregations with sensitivity 2√max_degree, DP-Adam over
+        samples of a fixed size without replacement with sensitivity 2C. That claim is refuted as
+        well: whoever is replaced may leave the lists of others, who then keep other neighbours.
     none: no privacy, ε = ∞ only.
 
     Units: hops, max_degree, num_train, batch_size and epochs are counts; max_grad_norm is an L2
@@ -109,13 +135,16 @@ def gap_plan(
         raise GraphDPError(
             f"gap: degree_bound is {degree_bound!r}; choose one of {', '.join(DEGREE_BOUNDS)}"
         )
-    training = (num_train, batch_size, epochs, max_grad_norm)
+    _check_adjacency("gap", adjacency)
+    training = (num_train, batch_size, epochs, max_grad_norm, adjacency)
     published = _perturbed_plan(
         "gap", level, hops, ("encoder",) if encoder else (), ("classifier",), max_degree, *training
     )
     if level != "node" or degree_bound == "sampling":
         return published
     bound = sensitivity.public_candidates(max_degree)
+    if adjacency == "node_replace":  # the lists of others stay, so the published bound holds
+        bound = sensitivity.node_replace(max_degree)
     return replace(
         published,
         basis="corrected",
@@ -175,6 +204,7 @@ def _perturbed_plan(
     batch_size: int | None,
     epochs: int | None,
     max_grad_norm: float | None,
+    adjacency: str = "node_add_remove",
 ) -> Plan:
     """The plan of a method with aggregation perturbation, as published.
 
@@ -195,7 +225,7 @@ def _perturbed_plan(
             epochs=epochs,
             max_grad_norm=max_grad_norm,
         )
-        aggregation = sensitivity.node_add_remove_as_published(max_degree)
+        aggregation = _PUBLISHED_SUM[adjacency](max_degree)
     releases = GaussianReleases(
         query="sum of in-neighbours' unit-norm rows",
         sensitivity=aggregation,
@@ -217,11 +247,11 @@ def _perturbed_plan(
             own_row_covered=None,
             mechanisms=(releases,),
         )
-    training = (num_train, batch_size, epochs, max_grad_norm)
+    training = (num_train, batch_size, epochs, max_grad_norm, adjacency)
     return Plan(
         method=method,
         level="node",
-        adjacency="node_add_remove",
+        adjacency=adjacency,
         basis="as_published",
         status="refuted",
         assumptions=(
@@ -240,23 +270,33 @@ def _perturbed_plan(
     )
 
 
+#: Adjacency -> the published sensitivity of one aggregation.
+_PUBLISHED_SUM = {
+    "node_add_remove": sensitivity.node_add_remove_as_published,
+    "node_replace": sensitivity.node_replace,
+}
+
+
 def mlp_plan(
     level: str,
     num_train: int | None = None,
     batch_size: int | None = None,
     epochs: int | None = None,
     max_grad_norm: float | None = None,
+    adjacency: str = "node_add_remove",
 ) -> Plan:
     """The graph-free baselines MLP and MLP-DP (GAP, section 7.2).
 
     edge: the edges are never read, so nothing is released about them and ε = 0.
-    node: one DP-Adam phase over the training nodes.
+    node: one DP-Adam phase over the training nodes: Poisson samples, or with `adjacency`
+        "node_replace" (as DPDGC, section 6, runs it) samples of a fixed size and sensitivity 2C.
     none: no privacy, ε = ∞ only.
 
     Units: num_train, batch_size and epochs are counts; max_grad_norm is an L2 norm. Only node
     level reads them. Raises GraphDPError for a missing, wrong or unknown setting.
     """
     _check_level("mlp", level)
+    _check_adjacency("mlp", adjacency)
     if level == "none":
         return _not_private("mlp")
     if level == "edge":
@@ -280,7 +320,7 @@ def mlp_plan(
     return Plan(
         method="mlp",
         level="node",
-        adjacency="node_add_remove",
+        adjacency=adjacency,
         basis="as_published",
         status="conditional",
         assumptions=(
@@ -289,7 +329,7 @@ def mlp_plan(
             SELECTION_IS_UNCOUNTED,
         ),
         own_row_covered=None,
-        mechanisms=(_dpsgd("classifier", num_train, batch_size, epochs, max_grad_norm),),
+        mechanisms=(_dpsgd("classifier", num_train, batch_size, epochs, max_grad_norm, adjacency),),
     )
 
 
@@ -316,6 +356,7 @@ def sage_plan(
     batch_size: int | None = None,
     epochs: int | None = None,
     max_grad_norm: float | None = None,
+    adjacency: str = "node_add_remove",
 ) -> Plan:
     """The GraphSAGE baselines (GAP, section 7.2) as published.
 
@@ -327,13 +368,16 @@ def sage_plan(
         N_g = max_degree + 1 samples depend on it. Then one noisy sum for inference, cached, with
         sensitivity √max_degree (GAP, section 7.2 and Theorem 2). One noise multiplier for both
         (GAP, section 7.3). The claim is refuted under node_add_remove for GAP's reason: see
-        `sensitivity.node_add_remove_as_published`.
+        `sensitivity.node_add_remove_as_published`. With `adjacency` "node_replace" the noisy sum
+        has sensitivity 2√max_degree, as in DPDGC's code; training is the same, since its bound
+        2 N_g C lets every sample that a node is in change. Refuted for the same reason.
     none: no privacy, ε = ∞ only.
 
     Units: max_degree, num_train, batch_size and epochs are counts; max_grad_norm is an L2 norm.
     Raises GraphDPError for a missing, wrong or unknown setting.
     """
     _check_level("sage", level)
+    _check_adjacency("sage", adjacency)
     if level == "none":
         return _not_private("sage")
     if level == "edge":
@@ -366,7 +410,7 @@ def sage_plan(
     return Plan(
         method="sage",
         level="node",
-        adjacency="node_add_remove",
+        adjacency=adjacency,
         basis="as_published",
         status="refuted",
         assumptions=(
@@ -389,7 +433,7 @@ def sage_plan(
             ),
             GaussianReleases(
                 query="sum of in-neighbours' unit-norm rows, for inference",
-                sensitivity=sensitivity.node_add_remove_as_published(max_degree),
+                sensitivity=_PUBLISHED_SUM[adjacency](max_degree),
                 count=1,
                 phase="aggregation",
             ),

@@ -72,6 +72,9 @@ def node_replace(max_degree: int) -> Sensitivity:
     A row that only one of the two lists reaches changes by norm 1, a row that both reach by
     ‖x_r - x_r'‖ ≤ 2. With a rows of the first kind and b of the second, a + 2b ≤ 2D, so
     a + 4b ≤ 4D, with equality for b = D and x_r' = -x_r. Tight.
+
+    As published it leaves the lists of the others alone. Sampled lists do not stay: in the graph of
+    `node_add_remove_as_published`, replace one of the D + 1 nodes by one that nobody points to.
     """
     return Sensitivity(
         2 * math.sqrt(_checked(max_degree)),
@@ -179,3 +182,12 @@ def clipped_group_gradient_sum(group: int, max_grad_norm: float) -> Sensitivity:
 def clipped_gradient_sum(max_grad_norm: float) -> Sensitivity:
     """C: adding or removing one record moves a sum of gradients clipped to norm C by at most C."""
     return Sensitivity(max_grad_norm, "C", "Abadi et al. 2016, Algorithm 1 (clipping norm C)")
+
+
+def replaced_gradient_sum(max_grad_norm: float) -> Sensitivity:
+    """2C: a gradient clipped to norm C leaves a sum, and another enters it. Tight."""
+    return Sensitivity(
+        2 * max_grad_norm,
+        "2*C",
+        "triangle inequality: one clipped gradient leaves the sum, another enters it",
+    )
