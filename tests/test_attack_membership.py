@@ -262,7 +262,7 @@ def test_a_model_with_an_extra_round_gives_no_row(rows, tmp_path):
     *rest, outcomes = rows
     shadow = outcomes[1].models["shadow"]
     extra = outcomes[1].models | {"shadow": replace(shadow, rounds=shadow.rounds + 1)}
-    with pytest.raises(GraphDPError, match="Poisson rounds"):
+    with pytest.raises(GraphDPError, match="noisy rounds"):
         write_rows(
             tmp_path / "x.csv", "s", *rest, [outcomes[0], replace(outcomes[1], models=extra)]
         )

@@ -13,7 +13,7 @@ from ensemble_fixture import one_thread  # noqa: F401
 from graphdp.audit import canaries
 from graphdp.audit.bound import lower_bound, noise_bound
 from graphdp.audit.canaries import Phase
-from graphdp.ensemble import MLP, Member, PoissonDP, train
+from graphdp.ensemble import MLP, DPAdam, Member, train
 from graphdp.errors import GraphDPError
 from graphdp.privacy.accounting import gaussian_epsilon
 from graphdp.privacy.calibration import calibrate
@@ -32,7 +32,7 @@ def fit(observe=None, memory_mb=2048):
     x, y = rng.standard_normal((40, 5)).astype(np.float32), rng.integers(0, 3, 40)
     nodes = np.arange(40)
     members = [Member(("m", i), 0.01, 1.0, nodes[:20], nodes[20:30], nodes[30:]) for i in range(5)]
-    training = PoissonDP(epochs=2, batch_size=5, sampling_rate=0.25, steps=8, max_grad_norm=1.0)
+    training = DPAdam(epochs=2, batch_size=5, sampling_rate=0.25, steps=8, max_grad_norm=1.0)
     network = MLP(5, 4, 2, 3, batch_norm=False)
     return train(network, x, y, members, training, observe=observe, memory_mb=memory_mb)
 

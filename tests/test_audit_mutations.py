@@ -122,5 +122,5 @@ def test_one_step_more_than_accounted_is_refused(monkeypatch):
         return rate, steps + 1
 
     monkeypatch.setattr(plans, "dpsgd_rounds", more)
-    with pytest.raises(GraphDPError, match="accounts 8 Poisson rounds but 9 were run"):
+    with pytest.raises(GraphDPError, match="accounts 8 noisy rounds but 9 were run"):
         outcome(CANARY)

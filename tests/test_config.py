@@ -159,6 +159,16 @@ def test_node_level_encoders_depend_on_hops_but_not_on_max_degree():
     assert [s["hops"] for s in grid.encoder_settings(grid.encoder_path(cell))] == [1, 2]
 
 
+def test_an_experiment_is_about_one_adjacency():
+    node = {"method": "mlp", "level": "node", "epsilon": 4}
+    replaced = node | {"adjacency": "node_replace"}
+    study = config.validate(minimal(experiments={"a": [node], "b": [replaced]}))
+    usual, other = (cell.settings[0] for cell in Grid(study).cells)
+    assert "adjacency" not in usual and other["adjacency"] == "node_replace"
+    with pytest.raises(GraphDPError, match="a mixes adjacencies, whose ε mean different things"):
+        config.validate(minimal(experiments={"a": [node, replaced]}))
+
+
 def test_the_published_degree_bound_has_no_name_in_settings():
     """So that the names and keys of what was trained before there was a choice stay."""
     node = {"method": "gap", "level": "node", "epsilon": 8, "max_degree": [9, 50]}

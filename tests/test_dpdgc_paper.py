@@ -13,7 +13,7 @@ from graphdp.grid import Grid
 from graphdp.methods.settings import key
 from graphdp.paper import figures, labels, rows, tables
 from graphdp.paper.accuracy import published_table
-from graphdp.paper.cells import read_published
+from graphdp.paper.cells import experiment_rows, read_published
 from graphdp.paper.rows import COLUMNS
 from graphdp.privacy.cells import split_of
 from graphdp.rng import generator
@@ -25,6 +25,7 @@ CLAIMS = {
     "dpdgc": ("corrected", "conditional"),
     "dpdgcofficial": ("as_implemented", "refuted"),
     "gap": ("as_published", "refuted"),
+    "sage": ("as_published", "refuted"),
     "mlp": ("as_published", "conditional"),
 }
 
@@ -52,6 +53,11 @@ def test_the_papers_settings(study):
                 assert setting["layers"] == 3
             if cell.level == "node" and cell.method != "mlp":
                 assert setting["max_degree"] == 100
+            # The baselines run for a replaced node; DPDGC has no other adjacency.
+            baseline = cell.level == "node" and not cell.method.startswith("dpdgc")
+            assert setting.get("adjacency") == ("node_replace" if baseline else None)
+            if cell.method == "sage":
+                assert setting.get("mp_layers") == (None if cell.level == "node" else 2)
             if cell.level not in ("none", "edge") or cell.method.startswith("dpdgc"):
                 small = cell.dataset in ("squirrel", "chameleon", "computers", "cora", "photo")
                 full = cell.level == "none" and cell.dataset not in (
@@ -71,8 +77,6 @@ def test_the_cells_of_table_2_are_all_there(study):
     printed = read_published(PUBLISHED)
     printed = printed[printed["metric"] == "accuracy"]
     for cell in printed.itertuples():
-        if cell.method == "sage":
-            continue
         level, epsilon = cell.level, cell.epsilon
         if cell.method == "mlp" and level == "edge":
             level, epsilon = "none", "inf"
@@ -166,7 +170,9 @@ def experiments():
             *(spec(m, "none", ["inf"], datasets=real) for m in both),
             *(spec(m, "edge", ["1"], datasets=real) for m in both),
             *(spec(m, lv, ["16"], datasets=real) for m in both for lv in levels),
-            spec("gap", "node", ["16"], datasets=real),
+            spec("gap", "node", ["16"], datasets=real, adjacency=["node_replace"]),
+            spec("sage", "edge", ["1"], datasets=real),
+            spec("sage", "node", ["16"], datasets=real),
             spec("mlp", "none", ["inf"], datasets=real),
         ],
         "edge-budget": [spec(m, "edge", ["1", "4"], datasets=school) for m in both],
@@ -191,7 +197,7 @@ def context():
     return {
         "study": "s", "title": "S", "paper": "dpdgc", "datasets": names, "unavailable": {},
         "published": str(PUBLISHED), "orderings": None, "methods": ["dpdgc", "dpdgcofficial", "gap",
-        "mlp"], "experiments": experiments(), "statistics": {}, "calibrations": [],
+        "mlp", "sage"], "experiments": experiments(), "statistics": {}, "calibrations": [],
     }  # fmt: skip
 
 
@@ -212,6 +218,7 @@ def frame(context, tmp_path_factory):
 
 def a_row(dataset, method, level, epsilon, seed):
     basis, status = CLAIMS[method]
+    status = "proven" if (method, level) == ("sage", "edge") else status
     adjacency = {"edge": "edge_directed", "node": "node_replace"}.get(
         level, f"k_neighbor({level[1:]})"
     )
@@ -244,6 +251,39 @@ def test_table_2_has_both_columns_and_the_printed_numbers_stand_beside_the_offic
     assert "DPDGC-N1 (as implemented)" in text and "DPDGC-N1 " in text
     assert "claimed ε = 16 (1-neighbour level, as implemented" in text
     assert "ε that holds: none" in text
+
+
+def test_table_2_shows_the_baselines_beside_what_is_printed(frame, context):
+    table = published_table(frame, context)
+    lines = table[table["dataset"] == "cora"].set_index(["method", "level", "epsilon"])
+    for method, level, epsilon, printed, status in (
+        ("sage", "edge", "1", (59.95, 1.98), "proven"),
+        ("sage", "node", "16", (15.86, 1.55), "refuted"),
+        ("gap", "node", "16", (54.36, 1.14), "refuted"),
+    ):
+        line = lines.loc[(method, level, epsilon)]
+        assert (line["published_mean"], line["published_ci"]) == printed
+        assert not np.isnan(line["mean"]) and line["epsilon_status"] == status
+    shown = tables.TABLES["dpdgc_table2"].show(table)
+    text = shown.cells.to_string()
+    assert "SAGE-EDP" in text and "paper 15.9 ± 1.55" in text
+    assert any("k-neighbour level GAP" in note for note in shown.notes)
+
+
+def test_rows_of_one_adjacency_are_not_taken_for_the_other(frame, context):
+    """A row that says nothing was trained for a node added or removed, and no cell takes it for a
+    replaced one."""
+    asked = {"node_replace": 0, "node_add_remove": 0}
+    for adjacency in asked:
+        spec = {"method": "gap", "level": "node", "epsilon": ["16"], "adjacency": [adjacency]}
+        own = {**context, "experiments": {"a": [spec]}}
+        named = frame.assign(hp_adjacency=None)
+        asked[adjacency] = len(experiment_rows(named, own, "a"))
+        named = frame.assign(hp_adjacency="node_replace")
+        assert len(experiment_rows(named, own, "a")) == (
+            0 if adjacency == "node_add_remove" else len(frame[frame["method"] == "gap"])
+        )
+    assert asked["node_replace"] == 0 < asked["node_add_remove"]
 
 
 def test_labels_of_k_neighbour_levels():

@@ -16,11 +16,11 @@ from torch.nn import functional as F
 from ensemble_fixture import one_thread  # noqa: F401  (used by every test here)
 from graphdp.ensemble import (
     MLP,
+    DPAdam,
     Encoder,
     FullBatch,
     HopClassifier,
     Member,
-    PoissonDP,
     StageClassifier,
     StageInputs,
     train,
@@ -270,7 +270,7 @@ def member(seed, noise=0.0, rate=0.01, **changes):
 
 
 def private(steps=45, noise_free=False, batch_size=32):
-    return PoissonDP(5, batch_size, batch_size / 280, steps, 1.0, noise_free=noise_free)
+    return DPAdam(5, batch_size, batch_size / 280, steps, 1.0, noise_free=noise_free)
 
 
 def source(features, layout, like, members):
@@ -562,7 +562,7 @@ BLOCKS = [("encoder", "sparse"), ("classifier", "hops"), ("stage 2", "stage 2")]
 def block(training, name="encoder", kind="sparse", count=10, changes=None, **options):
     """Fit `count` members; `changes` maps a member's position to changed fields."""
     features, _, labels = data(kind=kind, members=count)
-    noise = 0.8 if isinstance(training, PoissonDP) else 0.0
+    noise = 0.8 if isinstance(training, DPAdam) else 0.0
     members = [member(s, noise, 0.005 * (1 + s % 2)) for s in range(count)]
     for s, fields in (changes or {}).items():
         members[s] = member(s, **({"noise": noise} | fields))
@@ -682,7 +682,7 @@ def test_equal_arguments_give_equal_results():
 
 
 @pytest.mark.parametrize(
-    ("training", "noise"), [(FullBatch(60), 0.0), (PoissonDP(10, 64, 64 / 280, 300, 1.0), 0.7)]
+    ("training", "noise"), [(FullBatch(60), 0.0), (DPAdam(10, 64, 64 / 280, 300, 1.0), 0.7)]
 )
 def test_it_learns_what_is_easy(training, noise):
     rng = np.random.default_rng(0)
@@ -740,8 +740,8 @@ def test_what_does_not_fit_together_is_refused():
     refused("shape", network=stage, features=StageInputs(np.zeros((NODES, 2)), inputs.aggregates))
     fewer = [inputs.aggregates[0][:1]]
     refused("aggregates", network=stage, features=StageInputs(inputs.features, fewer))
-    refused("sampling rate", training=PoissonDP(1, 32, 1.5, 3, 1.0))
-    refused("positive steps", training=PoissonDP(1, 32, 0.1, 0, 1.0))
+    refused("sampling rate", training=DPAdam(1, 32, 1.5, 3, 1.0))
+    refused("positive steps", training=DPAdam(1, 32, 0.1, 0, 1.0))
     refused("epochs", training=FullBatch(0), noise=0.0)
     with pytest.raises(GraphDPError, match="in_features"):
         MLP(in_features=0, hidden=1, layers=1, classes=2, batch_norm=False)

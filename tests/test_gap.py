@@ -1,4 +1,5 @@
-"""GAP's stages: which edges and which noise a setting's aggregates are made of."""
+"""GAP's stages: which edges and which noise a setting's aggregates are made of; GAP and the MLP for
+a replaced node."""
 
 import math
 
@@ -7,9 +8,12 @@ import pytest
 
 from graphdp import degree
 from graphdp.data.csbm import csbm
-from graphdp.methods import gap
+from graphdp.ensemble import training as trainer
+from graphdp.methods import gap, mlp
+from graphdp.methods import training as stages
 from graphdp.methods.block import Block
 from graphdp.privacy.cells import calibrate_cell
+from graphdp.privacy.plan import Plan
 
 
 class Recorder:
@@ -62,3 +66,95 @@ def test_each_degree_bound_is_aggregated_over_its_own_edges(max_degree):
         assert release.noise_std == pytest.approx(multiplier * math.sqrt(max_degree), rel=1e-12)
         streams.add(release.stream)
     assert len(streams) == 4  # no noise is used twice
+
+
+def replaceable(method, adjacency, calibrate_for="published", **changes):
+    """A node-level block with its setting, calibrated, and its plan."""
+    graph = csbm(200, 6, 12, 3.25, 0.5, 0)
+    level = {"epochs": 3, "batch_size": 40, "max_grad_norm": 0.7, "adjacency": adjacency} | changes
+    setting = method.Node(**level).model_dump(exclude_none=True)
+    plan = method.plan_settings("node", setting)
+    name = method.__name__.rpartition(".")[2]
+    block = Block(graph, "small", name, "node", "4", [0, 1], 7, "shared")
+    train = block.split(0).train.size
+    entries = calibrate_cell(
+        "small", name, "node", "4", [plan], [train], graph.num_edges, "auto", calibrate_for
+    )
+    block = Block(graph, "small", name, "node", "4", [0, 1], 7, "shared", calibrations=entries)
+    return block, setting, Plan.from_dict(entries[0]["plan"]), entries[0]["noise_multiplier"]
+
+
+@pytest.mark.parametrize("calibrate_for", ["published", "corrected"])
+@pytest.mark.parametrize(
+    ("adjacency", "kind", "sampling"),
+    [
+        ("node_add_remove", "poisson_dpsgd", "poisson"),
+        ("node_replace", "without_replacement_dpsgd", "fixed"),
+    ],
+)
+def test_every_phase_trains_as_its_plan_says(adjacency, kind, sampling, calibrate_for, monkeypatch):
+    """Sampling, rate, rounds and the noise's standard deviation, multiplier x the plan's bound;
+    the aggregates' noise likewise."""
+    given, scales, train = [], [], stages.train
+
+    def spy(network, features, labels, members, training, **options):
+        given.append((training, members))
+        return train(network, features, labels, members, training, **options)
+
+    class Noise(trainer.GaussianNoise):
+        def __init__(self, seeds, scale, size):
+            scales.append(scale)
+            super().__init__(seeds, scale, size)
+
+    monkeypatch.setattr(stages, "train", spy)
+    monkeypatch.setattr(trainer, "GaussianNoise", Noise)
+    block, setting, plan, multiplier = replaceable(gap, adjacency, calibrate_for, max_degree=9)
+    encoders = gap.encode(block, [gap.encoder_settings("node", setting)])
+    edges = block.graph.indptr, block.graph.indices, 9
+    masks = {"9": {seed: degree.bound_out_degree(*edges, seed) for seed in (0, 1)}}
+    cache = Recorder()
+    records = gap.aggregate(block, [gap.release_settings("node", setting)], encoders, masks, cache)
+    cache.load = lambda name: np.zeros((setting["hops"], block.graph.num_nodes, 16), np.float32)
+    fitted = gap.fit(block, [setting], encoders, records, cache)
+    encoder, aggregation, classifier = plan.mechanisms
+    assert encoder.kind == classifier.kind == kind
+    assert len(given) == len(scales) == 2
+    for mechanism, (training, members), scale in zip(
+        (encoder, classifier), given, scales, strict=True
+    ):
+        assert (training.sampling, training.sampling_rate, training.steps) == (
+            sampling,
+            mechanism.sampling_rate,
+            mechanism.steps,
+        )
+        assert [m.noise_multiplier for m in members] == [multiplier] * 2
+        assert scale.flatten().tolist() == pytest.approx(
+            [multiplier * mechanism.max_grad_norm.value] * 2, rel=1e-6
+        )
+    assert all(model.rounds == classifier.steps for *_, model in fitted)
+    factor = 1 if adjacency == "node_add_remove" else 2
+    assert aggregation.sensitivity.value == pytest.approx(factor * 3)
+    for _, release in cache.asked:
+        assert release.noise_std == pytest.approx(multiplier * aggregation.sensitivity.value)
+    given.clear()
+    scales.clear()
+    block, setting, plan, multiplier = replaceable(mlp, adjacency, calibrate_for)
+    mlp.fit(block, [setting])
+    (mechanism,), ((training, _),) = plan.mechanisms, given
+    assert (mechanism.kind, training.sampling) == (kind, sampling)
+    assert (training.sampling_rate, training.steps) == (mechanism.sampling_rate, mechanism.steps)
+    assert scales[0].flatten().tolist() == pytest.approx([multiplier * factor * 0.7] * 2, rel=1e-6)
+
+
+def test_the_two_adjacencies_share_no_stream_and_the_usual_one_has_no_name():
+    _, usual, *_ = replaceable(gap, "node_add_remove")
+    _, replaced, *_ = replaceable(gap, "node_replace")
+    assert "adjacency" not in usual
+    for settings in (gap.encoder_settings, gap.release_settings, gap.plan_settings):
+        one, other = settings("node", usual), settings("node", replaced)
+        assert one != other and "adjacency" not in one
+    assert mlp.plan_settings("node", {**mlp.Node().model_dump(exclude_none=True)}) == {
+        "epochs": 10,
+        "batch_size": 256,
+        "max_grad_norm": 1.0,
+    }

@@ -8,7 +8,7 @@ import pytest
 
 from graphdp import cli
 from graphdp.privacy.calibration import calibrate
-from graphdp.privacy.plans import gap_plan
+from graphdp.privacy.plans import gap_plan, mlp_plan, sage_plan
 
 NODE = (
     "calibrate gap --level node --epsilon 8 --delta 1e-5 --train-nodes 19800 --batch-size 256 "
@@ -75,6 +75,22 @@ def test_the_degree_bound_decides_what_the_epsilon_means(capsys):
     assert "none" not in text
 
 
+@pytest.mark.parametrize("method", ["gap", "mlp", "sage"])
+def test_a_replaced_node_needs_its_own_noise(capsys, method):
+    plans = {
+        "gap": gap_plan("node", 2, 100, 19800, 256, 10, 1.0, adjacency="node_replace"),
+        "mlp": mlp_plan("node", 19800, 256, 10, 1.0, adjacency="node_replace"),
+        "sage": sage_plan("node", "asymmetric", 100, 19800, 256, 10, 1.0, "node_replace"),
+    }
+    line = NODE.replace("gap", method) + " --adjacency node_replace --json"
+    read = json.loads(run(capsys, line)[1].out)
+    assert read["noise_multiplier"] == calibrate(plans[method], 8, 1e-5).noise_multiplier
+    assert read["adjacency"] == "node_replace"
+    assert read["status"] == ("conditional" if method == "mlp" else "refuted")
+    text = run(capsys, line.removesuffix(" --json"))[1].out
+    assert "claim under node_replace" in text
+
+
 def test_a_method_that_reads_no_edges_has_epsilon_zero(capsys):
     status, output = run(capsys, "calibrate mlp --level edge --epsilon 0")
     assert status == 0
@@ -94,6 +110,10 @@ def test_a_method_that_reads_no_edges_has_epsilon_zero(capsys):
             f"{NODE} --depth 3".replace("gap", "progap").replace("--epsilon 8", "--epsilon 1e-4"),
             "epsilon 0.0001 at delta 1e-05 is out of reach: with any noise the accountant reads at "
             "least",
+        ),
+        (
+            f"{NODE} --adjacency node_replace --depth 3".replace("gap", "progap"),
+            "progap has one adjacency",
         ),
         ("calibrate gat --level edge --epsilon 1", "invalid choice"),
         ("", "COMMAND"),

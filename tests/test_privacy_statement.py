@@ -85,6 +85,35 @@ def test_statements_survive_json_and_match_the_schema(method, level, epsilon):
     jsonschema.validate(written, statements.schema())
 
 
+@pytest.mark.parametrize(
+    ("method", "own", "status"), [("gap", False, "refuted"), ("mlp", None, "conditional")]
+)
+def test_a_replaced_node_is_stated_with_its_samples_and_bounds(method, own, status):
+    grid = [{"adjacency": "node_replace", "epochs": epochs} for epochs in (10, 20)]
+    made = make(method, "node", "8", grid)[0]
+    assert made.guarantee.adjacency == made.target.adjacency == "node_replace"
+    assert "replaced" in made.guarantee.unit and made.guarantee.own_row_covered is own
+    sampled = [m for m in made.mechanisms if m.kind == "without_replacement_dpsgd"]
+    assert len(sampled) == (2 if method == "gap" else 1)
+    for mechanism in sampled:
+        assert (mechanism.sampling, mechanism.formula) == ("without_replacement", "2*C")
+        assert mechanism.noise_std == pytest.approx(2 * made.target.noise_multiplier)
+    published, corrected = made.accounting[0], made.accounting[2]
+    assert (published.status, corrected.adjacency) == (status, "node_replace")
+    assert corrected.status == "conditional"
+    assert corrected.epsilon == published.claimed_epsilon == pytest.approx(8, rel=1e-4)
+    assert corrected.accountant == "dp_accounting"
+    participant = made.accounting[3]
+    assert participant.adjacency == "participant"
+    assert participant.epsilon < corrected.epsilon
+    # The search is charged for under every analysis that holds.
+    charged = {(e.adjacency, e.how): e.epsilon for e in made.selection.entries}
+    assert charged["node_replace", "random_search"] > corrected.epsilon
+    assert charged["node_replace", "composition"] > corrected.epsilon
+    assert Statement.from_json(json.loads(json.dumps(made.to_json()))) == made
+    assert "without" in render_markdown(made)
+
+
 def test_schema_is_generated_from_the_types():
     """Fails when a type changes and `python -m graphdp.privacy.statement` was not run."""
     assert json.loads((ROOT / statements.SCHEMA).read_text()) == statements.schema()

@@ -381,7 +381,9 @@ def test_level_none_learns_from_the_graph_and_reads_nothing_else(small):
 
 def node_settings(**changes):
     return [
-        sage.Node(epochs=2, batch_size=64, max_degree=max_degree, **changes).model_dump()
+        sage.Node(epochs=2, batch_size=64, max_degree=max_degree, **changes).model_dump(
+            exclude_none=True
+        )
         for max_degree in (3, 5)
     ]
 
@@ -395,9 +397,10 @@ def node_masks(graph, seeds=(0, 1)):
     }
 
 
-def test_node_level_runs_the_plan(small, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("adjacency", "factor"), [("node_add_remove", 1), ("node_replace", 2)])
+def test_node_level_runs_the_plan(adjacency, factor, small, tmp_path, monkeypatch):
     """Rounds, batch size, noise of the gradient sum, and one noisy sum per model, in the cache."""
-    settings = node_settings(max_grad_norm=0.5)
+    settings = node_settings(max_grad_norm=0.5, adjacency=adjacency)
     block = make_block(small, "node", settings)
     given = []
     original = model.train_private
@@ -422,7 +425,7 @@ def test_node_level_runs_the_plan(small, tmp_path, monkeypatch):
         assert summed.count == 1
     found = sorted(made.noise_std for made in cache.ledger)
     noises = [
-        block.noise_multiplier(sage.plan_settings("node", s), 0) * s["max_degree"] ** 0.5
+        block.noise_multiplier(sage.plan_settings("node", s), 0) * factor * s["max_degree"] ** 0.5
         for s in settings
     ]
     assert found == pytest.approx(sorted(2 * noises))

@@ -87,7 +87,7 @@ def ensemble(part: str, device: str):
     """The project's own way: both training stages as one block, aggregates of all seeds at once."""
     from graphdp import aggregation
     from graphdp.degree import apply_mask, bound_out_degree
-    from graphdp.ensemble import Encoder, FullBatch, HopClassifier, Member, PoissonDP, train
+    from graphdp.ensemble import DPAdam, Encoder, FullBatch, HopClassifier, Member, train
     from graphdp.privacy.plan import dpsgd_rounds
 
     private = part == "ndp"
@@ -96,7 +96,7 @@ def ensemble(part: str, device: str):
         training = FullBatch(EPOCHS[part])
         if private:
             rate, steps = dpsgd_rounds(nodes.train.size, BATCH_SIZE, EPOCHS[part])
-            training = PoissonDP(EPOCHS[part], BATCH_SIZE, rate, steps, CLIP)
+            training = DPAdam(EPOCHS[part], BATCH_SIZE, rate, steps, CLIP)
 
         def members(purpose):
             multiplier = noise if private else 0.0

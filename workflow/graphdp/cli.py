@@ -12,7 +12,14 @@ from graphdp.errors import GraphDPError
 from graphdp.privacy import dpdgc
 from graphdp.privacy.calibration import Calibration, calibrate, default_delta
 from graphdp.privacy.plan import Plan, neighbors
-from graphdp.privacy.plans import DEGREE_BOUNDS, gap_plan, mlp_plan, progap_plan, sage_plan
+from graphdp.privacy.plans import (
+    DEGREE_BOUNDS,
+    NODE_ADJACENCIES,
+    gap_plan,
+    mlp_plan,
+    progap_plan,
+    sage_plan,
+)
 
 EXAMPLES = """\
 examples:
@@ -20,6 +27,8 @@ examples:
   graphdp calibrate gap --level node --epsilon 8 --delta 1e-5 --train-nodes 19800 \\
       --batch-size 256 --epochs 10 --max-degree 100 --hops 2 --json
   graphdp calibrate progap --level edge --epsilon 1 --delta 1e-7 --depth 3
+  graphdp calibrate gap --level node --adjacency node_replace --epsilon 16 --train-nodes 14788 \\
+      --batch-size 256 --epochs 100 --max-degree 100 --hops 2
   graphdp calibrate mlp --level node --epsilon 8 --train-nodes 19800 --batch-size 256 --epochs 10
   graphdp calibrate sage --level edge --epsilon 4 --delta 1e-7 --perturbation asymmetric
   graphdp calibrate sage --level node --epsilon 8 --train-nodes 19800 --batch-size 256 \\
@@ -85,6 +94,12 @@ def build_parser() -> argparse.ArgumentParser:
         default="sampling",
         help="gap: what keeps the bound (default sampling, as published)",
     )
+    node.add_argument(
+        "--adjacency",
+        choices=NODE_ADJACENCIES,
+        default="node_add_remove",
+        help="gap, mlp, sage: a node there or not, or replaced (default node_add_remove)",
+    )
     node.add_argument("--max-grad-norm", type=float, default=1.0, help="clip norm (default 1)")
     node.add_argument(
         "--classifier-epochs", type=int, help="dpdgc: epochs of the classifier, if not --epochs"
@@ -122,6 +137,8 @@ def _level(text: str) -> str:
 
 
 def _plan(arguments: argparse.Namespace) -> Plan:
+    if arguments.adjacency != "node_add_remove" and arguments.method not in ("gap", "mlp", "sage"):
+        raise GraphDPError(f"{arguments.method} has one adjacency; leave --adjacency out")
     training = (
         arguments.train_nodes,
         arguments.batch_size,
@@ -137,14 +154,14 @@ def _plan(arguments: argparse.Namespace) -> Plan:
         where = arguments.level, arguments.max_degree, *training[:3]
         return make(*where, epochs, arguments.max_grad_norm, **more)
     if arguments.method == "mlp":
-        return mlp_plan(arguments.level, *training)
+        return mlp_plan(arguments.level, *training, arguments.adjacency)
     if arguments.method == "progap":
         if arguments.depth is None:
             raise GraphDPError("progap needs the number of aggregations; give --depth")
         return progap_plan(arguments.level, arguments.depth, arguments.max_degree, *training)
     if arguments.method == "sage":
         edges = (arguments.perturbation, arguments.max_degree)
-        return sage_plan(arguments.level, *edges, *training)
+        return sage_plan(arguments.level, *edges, *training, arguments.adjacency)
     if arguments.hops is None:
         raise GraphDPError("gap needs the number of aggregations; give --hops")
     return gap_plan(
@@ -154,6 +171,7 @@ def _plan(arguments: argparse.Namespace) -> Plan:
         *training,
         encoder=not arguments.no_encoder,
         degree_bound=arguments.degree_bound,
+        adjacency=arguments.adjacency,
     )
 
 

@@ -239,17 +239,19 @@ class Study(_Strict):
 
     @field_validator("experiments", mode="after")
     @classmethod
-    def _has_one_degree_bound(cls, value: dict) -> dict:
-        """A cell's models are selected among those of one ε; another bound is another analysis."""
-        for name, entries in value.items():
-            bounds: dict[tuple[str, str], set[str | None]] = {}
+    def _has_one_analysis(cls, value: dict) -> dict:
+        """A cell's models are selected among those of one ε; these settings change its meaning."""
+        for (name, entries), (setting, words) in itertools.product(
+            value.items(), {"degree_bound": "degree bounds", "adjacency": "adjacencies"}.items()
+        ):
+            values: dict[tuple[str, str], set[str | None]] = {}
             for entry in entries:
-                bounds.setdefault((entry.method, entry.level), set()).update(
-                    getattr(entry, "degree_bound", ())
+                values.setdefault((entry.method, entry.level), set()).update(
+                    getattr(entry, setting, ())
                 )
-            if any(len(found) > 1 for found in bounds.values()):
+            if any(len(found) > 1 for found in values.values()):
                 raise ValueError(
-                    f"{name} mixes degree bounds, whose ε mean different things; "
+                    f"{name} mixes {words}, whose ε mean different things; "
                     "give each an experiment of its own"
                 )
         return value

@@ -32,7 +32,7 @@ def write_rows(
     method's whole plan; `membership_epsilon` is what of it bears on the attack, and `auc_bound` the
     largest expected AUC that it allows (`graphdp.attacks.auc.pooled_bound`).
 
-    Raises `GraphDPError` if a model was not trained for exactly the Poisson rounds of its plan.
+    Raises `GraphDPError` if a model was not trained for exactly the noisy rounds of its plan.
     """
     used = job.usage()
     about = {

@@ -84,7 +84,7 @@ class Phase:
 
     def train(self, x: np.ndarray, labels: np.ndarray, members: list, observe: Any) -> None:
         """Train `members`; refuses other rounds than the plan accounts, as the workflow does."""
-        from graphdp.ensemble import PoissonDP, train
+        from graphdp.ensemble import DPAdam, train
         from graphdp.privacy.plan import dpsgd_rounds
 
         rate, steps = dpsgd_rounds(self.num_train, self.batch_size, self.epochs)
@@ -94,7 +94,7 @@ class Phase:
             self.inputs(x, len(members)),
             labels,
             members,
-            PoissonDP(self.epochs, self.batch_size, rate, steps, clip),
+            DPAdam(self.epochs, self.batch_size, rate, steps, clip),
             checkpoint="last",
             device="cpu",
             observe=observe,

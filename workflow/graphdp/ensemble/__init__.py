@@ -2,16 +2,16 @@
 
 from graphdp.ensemble.features import StageInputs
 from graphdp.ensemble.networks import MLP, Encoder, HopClassifier, StageClassifier
-from graphdp.ensemble.training import Fitted, FullBatch, Member, PoissonDP, predict, train
+from graphdp.ensemble.training import DPAdam, Fitted, FullBatch, Member, predict, train
 
 __all__ = [
     "MLP",
+    "DPAdam",
     "Encoder",
     "Fitted",
     "FullBatch",
     "HopClassifier",
     "Member",
-    "PoissonDP",
     "StageClassifier",
     "StageInputs",
     "predict",

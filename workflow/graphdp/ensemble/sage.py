@@ -32,6 +32,7 @@ from torch import Tensor
 from graphdp.aggregation import InEdges
 from graphdp.ensemble.optimiser import Adam
 from graphdp.ensemble.private import GaussianNoise
+from graphdp.ensemble.sampling import fixed_size_sample
 from graphdp.ensemble.training import Fitted, FullBatch, Member
 from graphdp.errors import GraphDPError
 from graphdp.progress import progress
@@ -368,11 +369,6 @@ def train_private(
         raise GraphDPError("parameters became infinite: scale the features or lower the rate")
     embedding = samples.embedding(values[0]).cpu().numpy().astype(np.float32)
     return PrivateSage(_arrays(network, values[0]), embedding, done)
-
-
-def fixed_size_sample(population: int, size: int, rng: np.random.Generator) -> np.ndarray:
-    """A uniform sample of `size` of `range(population)`, without replacement: int64 (size,)."""
-    return rng.choice(population, size, replace=False, shuffle=False)
 
 
 def logits_of(parameters: dict[str, np.ndarray], h: np.ndarray, sums: np.ndarray) -> np.ndarray:

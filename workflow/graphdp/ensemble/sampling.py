@@ -1,4 +1,4 @@
-"""Poisson sampling, exactly as the accountant assumes it."""
+"""Samples of training nodes as the accountants assume them: Poisson, or of a fixed size."""
 
 import numpy as np
 
@@ -45,3 +45,29 @@ class PoissonRounds:
         self._start = end
         counts = np.bincount(taken // self.size, minlength=rounds)
         return counts, taken % self.size
+
+
+class FixedRounds:
+    """An endless sequence of samples of exactly `batch_size` of `range(size)`, each uniform among
+    the subsets of that size and independent of the others.
+
+    Raises `GraphDPError` if `batch_size` does not lie in 1..size.
+    """
+
+    def __init__(self, size: int, batch_size: int, rng: np.random.Generator):
+        if not 1 <= batch_size <= size:
+            raise GraphDPError(f"a sample of {batch_size} of {size} nodes: use 1 to {size}")
+        self.size = size
+        self.batch_size = batch_size
+        self._rng = rng
+
+    def take(self, rounds: int) -> tuple[np.ndarray, np.ndarray]:
+        """The next `rounds` samples, in the form of `PoissonRounds.take`."""
+        items = [fixed_size_sample(self.size, self.batch_size, self._rng) for _ in range(rounds)]
+        counts = np.full(rounds, self.batch_size)
+        return counts, np.sort(np.reshape(items, (rounds, self.batch_size)), 1).ravel()
+
+
+def fixed_size_sample(population: int, size: int, rng: np.random.Generator) -> np.ndarray:
+    """A uniform sample of `size` of `range(population)`, without replacement: int64 (size,)."""
+    return rng.choice(population, size, replace=False, shuffle=False)

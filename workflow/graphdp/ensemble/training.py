@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -35,7 +35,7 @@ from graphdp.ensemble.networks import (
 )
 from graphdp.ensemble.optimiser import Adam
 from graphdp.ensemble.private import GaussianNoise, add_clipped_gradients
-from graphdp.ensemble.sampling import PoissonRounds
+from graphdp.ensemble.sampling import FixedRounds, PoissonRounds
 from graphdp.errors import GraphDPError
 from graphdp.progress import progress
 from graphdp.rng import generator, stream_seed
@@ -44,7 +44,7 @@ PREDICTION_ROWS = 32768  # nodes predicted at a time
 CHECKPOINTS = ("best_validation", "last")
 
 #: (positions of the members, parameters (S, P) before the step, noisy sum of clipped gradients
-#: (S, P)): what a Poisson round computes and releases. The tensors are the trainer's own.
+#: (S, P)): what a noisy round computes and releases. The tensors are the trainer's own.
 Observer = Callable[[list[int], Stack, Stack], None]
 
 
@@ -53,7 +53,7 @@ class Member:
     """One model of a block.
 
     stream: the name of its random streams; "init", "sampling" and "noise" are appended to it.
-    noise_multiplier: noise std / max_grad_norm; 0 unless trained by `PoissonDP`.
+    noise_multiplier: noise std / `DPAdam.sensitivity`; 0 unless trained by `DPAdam`.
     train, val, test: int64 node indices, none of them empty.
     initial: parameters and running statistics to start from, named and shaped as in
     `Fitted.parameters`; what it does not name is drawn afresh.
@@ -76,9 +76,14 @@ class FullBatch:
 
 
 @dataclass(frozen=True)
-class PoissonDP:
-    """DP-Adam: exactly `steps` rounds of Poisson sampling at `sampling_rate` from the training
-    nodes; clipped gradients are summed, noised and divided by `batch_size` (the expected size).
+class DPAdam:
+    """DP-Adam: exactly `steps` rounds on samples of the training nodes; clipped gradients are
+    summed, noised and divided by `batch_size`.
+
+    sampling: "poisson" takes each node with probability `sampling_rate`, `batch_size` in
+    expectation; "fixed" takes exactly `batch_size`, uniformly without replacement, which are the
+    share `sampling_rate` of the nodes. The first is accounted for a record that is there or not,
+    the second for a replaced one (`sensitivity`).
 
     Epoch i of `epochs` ends after round floor(i · steps / epochs). `noise_free` allows a noise
     multiplier of 0 (and no other), for comparisons without any privacy.
@@ -90,6 +95,15 @@ class PoissonDP:
     steps: int
     max_grad_norm: float
     noise_free: bool = False
+    sampling: Literal["poisson", "fixed"] = "poisson"
+
+    @property
+    def sensitivity(self) -> float:
+        """The most that one record moves the sum: C where it joins it, 2C where it is replaced.
+
+        The noise's standard deviation is noise multiplier · sensitivity.
+        """
+        return self.max_grad_norm if self.sampling == "poisson" else 2 * self.max_grad_norm
 
 
 @dataclass(frozen=True)
@@ -100,7 +114,7 @@ class Fitted:
     predictions: int16 (n,) for all nodes. embedding: float32 (n, hidden) of an `Encoder`, or of
     the last base of a `StageClassifier`, else None. parameters: by name, as `torch.nn` shapes them.
     history: validation accuracy after each epoch, float64 (epochs,). train_history: training
-    accuracy likewise, in evaluation mode, if it was asked for. rounds: Poisson rounds that were
+    accuracy likewise, in evaluation mode, if it was asked for. rounds: noisy rounds that were
     executed (0 for full batches). posteriors: float32 (n, classes), the probabilities of all nodes,
     if they were asked for.
     """
@@ -123,7 +137,7 @@ def train(
     features: Any,
     labels: np.ndarray,
     members: Sequence[Member],
-    training: FullBatch | PoissonDP,
+    training: FullBatch | DPAdam,
     *,
     checkpoint: str = "best_validation",
     device: str = "auto",
@@ -146,12 +160,12 @@ def train(
     "last" the last epoch. device: "auto" takes CUDA if there is one. memory_mb: members are trained
     in chunks that fit into this many MiB. label: names the work in progress lines (no lines without
     it). train_history: also evaluate on the training nodes after every epoch, which changes no
-    result. posteriors: also keep every node's probabilities. observe: called in every Poisson round
+    result. posteriors: also keep every node's probabilities. observe: called in every noisy round
     before its step is taken; for audits. Equal arguments give equal results on the same kind of
     device.
 
     Raises `GraphDPError` on arguments that do not fit together, on a noise multiplier of 0 (or
-    less) in `PoissonDP` without `noise_free`, and if the parameters become infinite.
+    less) in `DPAdam` without `noise_free`, and if the parameters become infinite.
     """
     labels = _check(network, features, labels, members, training, checkpoint)
     like = _like(device, dtype)
@@ -223,11 +237,13 @@ def _check(network, features, labels, members, training, checkpoint) -> np.ndarr
         raise GraphDPError(f"epochs is {training.epochs}: at least 1")
     for member in members:
         _check_member(member, labels.shape[1], training)
-    if isinstance(training, PoissonDP):
+    if isinstance(training, DPAdam):
         if network.batch_norm:
             raise GraphDPError("batch norm mixes samples: DP training needs batch_norm=False")
         if training.steps < 1 or training.batch_size < 1 or not training.max_grad_norm > 0:
             raise GraphDPError("DP training needs positive steps, batch_size and max_grad_norm")
+        if training.sampling not in ("poisson", "fixed"):
+            raise GraphDPError(f"sampling is {training.sampling!r}; choose poisson or fixed")
     return labels
 
 
@@ -267,7 +283,7 @@ def _check_stage_inputs(network, inputs, num_nodes: int, members: int) -> None:
             raise GraphDPError(f"a member's aggregates must be {len(expected)} of {expected[:1]}")
 
 
-def _check_member(member: Member, num_nodes: int, training: FullBatch | PoissonDP) -> None:
+def _check_member(member: Member, num_nodes: int, training: FullBatch | DPAdam) -> None:
     for name in ("train", "val", "test"):
         nodes = getattr(member, name)
         if nodes.size == 0 or nodes.min() < 0 or nodes.max() >= num_nodes:
@@ -275,9 +291,16 @@ def _check_member(member: Member, num_nodes: int, training: FullBatch | PoissonD
     if np.unique(member.train).size != member.train.size:
         # A node listed twice would contribute twice the clip to a step.
         raise GraphDPError(f"train nodes of {member.stream} are not distinct")
+    if isinstance(training, DPAdam) and training.sampling == "fixed":
+        rate, size = training.sampling_rate, training.batch_size
+        if not math.isclose(rate * member.train.size, size):
+            raise GraphDPError(
+                f"{size} of {member.train.size} nodes of {member.stream} are not the share "
+                f"{rate} that is accounted; sample batch size / nodes"
+            )
     if not (member.learning_rate > 0 and math.isfinite(member.learning_rate)):
         raise GraphDPError(f"learning rate {member.learning_rate} of {member.stream}: above 0")
-    noisy = isinstance(training, PoissonDP) and not training.noise_free
+    noisy = isinstance(training, DPAdam) and not training.noise_free
     multiplier = member.noise_multiplier
     if noisy and not (multiplier > 0 and math.isfinite(multiplier)):
         raise GraphDPError(
@@ -313,7 +336,7 @@ def _chunks(
     layout: Layout,
     shared: Features | None,
     members: Sequence[Member],
-    training: FullBatch | PoissonDP,
+    training: FullBatch | DPAdam,
     like: Tensor,
     memory_mb: int,
 ) -> Iterable[list[int]]:
@@ -334,13 +357,13 @@ def _member_bytes(
     layout: Layout,
     shared: Features | None,
     num_train: int,
-    training: FullBatch | PoissonDP,
+    training: FullBatch | DPAdam,
     like: Tensor,
 ) -> int:
     """An estimate, rather too large, of the memory that one member of a stack needs."""
     copies = 6  # parameters, gradients, two moments, work space, checkpoint
     rows, row, own = num_train, 4 * layout.width, 0
-    if isinstance(training, PoissonDP):
+    if isinstance(training, DPAdam):
         copies += 2 * GaussianNoise.STEPS
         rows = _width(training)
         if isinstance(layout.network, StageClassifier):
@@ -352,27 +375,30 @@ def _member_bytes(
     return like.element_size() * (copies * layout.size + rows * row + own)
 
 
-def _width(training: PoissonDP) -> int:
+def _width(training: DPAdam) -> int:
     """Samples of a member that are processed at once: three standard deviations above the expected
     batch. It must depend on nothing else, so that padding is the same in whatever company."""
-    return 16 * math.ceil((training.batch_size + 3 * training.batch_size**0.5) / 16)
+    deviations = 3 if training.sampling == "poisson" else 0
+    return 16 * math.ceil((training.batch_size + deviations * training.batch_size**0.5) / 16)
 
 
 class _Batches:
-    """The Poisson batches of a chunk, padded to a common width.
+    """The sampled batches of a chunk, padded to a common width.
 
     A batch wider than that is processed in several passes, whose clipped sums add up.
     """
 
     STEPS = 8  # rounds drawn at once
 
-    def __init__(self, training: PoissonDP, source: Features, labels, members: list[Member], like):
-        self._rate = training.sampling_rate
+    def __init__(self, training: DPAdam, source: Features, labels, members: list[Member], like):
         self._width = _width(training)
-        self._rounds = [
-            PoissonRounds(m.train.size, self._rate, generator(*m.stream, "sampling"))
-            for m in members
-        ]
+        self._rounds = []
+        for m in members:
+            size, rng = m.train.size, generator(*m.stream, "sampling")
+            if training.sampling == "poisson":
+                self._rounds.append(PoissonRounds(size, training.sampling_rate, rng))
+            else:
+                self._rounds.append(FixedRounds(size, training.batch_size, rng))
         self._lookup = source.prepare_batches([m.train for m in members])
         self._labels = [labels[s][m.train] for s, m in enumerate(members)]
         self._like = like
@@ -480,12 +506,12 @@ class _Chunk:
 
     def fit(
         self,
-        training: FullBatch | PoissonDP,
+        training: FullBatch | DPAdam,
         checkpoint: str,
         label: str,
         watch: Callable[[Stack, Stack], None] | None = None,
     ) -> int:
-        """Train; returns the number of Poisson rounds, each of which `watch` is shown."""
+        """Train; returns the number of noisy rounds, each of which `watch` is shown."""
         if isinstance(training, FullBatch):
             return self._fit_full(training, checkpoint, label)
         return self._fit_private(training, checkpoint, label, watch)
@@ -516,9 +542,9 @@ class _Chunk:
             self._end_epoch(checkpoint)
         return 0
 
-    def _fit_private(self, training: PoissonDP, checkpoint: str, label: str, watch) -> int:
+    def _fit_private(self, training: DPAdam, checkpoint: str, label: str, watch) -> int:
         batches = _Batches(training, self.source, self.labels, self.members, self.like)
-        scales = [m.noise_multiplier * training.max_grad_norm for m in self.members]
+        scales = [m.noise_multiplier * training.sensitivity for m in self.members]
         # Another noise multiplier draws other noise: the same noise at two scales would cancel.
         seeds = [stream_seed(*m.stream, "noise", m.noise_multiplier) for m in self.members]
         noise = GaussianNoise(seeds, self._tensor(np.array(scales)[:, None]), self.layout.size)

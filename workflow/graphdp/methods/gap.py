@@ -8,9 +8,12 @@ Algorithm 2, in three stages that the workflow runs as jobs of their own:
 
 At edge level only stage 2 reads what is protected (the edges); 1 and 3 are trained without noise.
 At node level the out-degrees are bounded by D (`graphdp.degree` has two bounds), and stages 1 and 3
-are DP-Adam with the same noise multiplier. `graphdp.privacy.plans.gap_plan` states all of it.
+are DP-Adam with the same noise multiplier. With `adjacency: node_replace` that is GAP as DPDGC's
+baseline (Chien et al. 2023, Algorithm 1 and Theorem 5.1): σ for 2√D, batches of a fixed size.
+`graphdp.privacy.plans.gap_plan` states all of it.
 """
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import Field, field_validator
@@ -23,7 +26,7 @@ from graphdp.methods.settings import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
-    PrivateTraining,
+    ReplaceableTraining,
     key,
 )
 from graphdp.privacy import cells
@@ -41,7 +44,7 @@ class Public(FullBatchTraining):
     encoder_learning_rate: PositiveFloat | None = ENCODER_RATE
 
 
-class Node(PrivateTraining):
+class Node(ReplaceableTraining):
     """GAP-NDP."""
 
     hops: PositiveInt = HOPS
@@ -70,7 +73,7 @@ def plan_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:
     """What the plan reads of a setting."""
     if level != "node":
         return {"hops": setting["hops"]}
-    names = ("hops", "max_degree", "degree_bound", "epochs", "batch_size", "max_grad_norm")
+    names = ("hops", "max_degree", "epochs", "batch_size", "max_grad_norm", *_UNNAMED)
     return _part(setting, names) | {"encoder": setting["encoder_layers"] > 0}
 
 
@@ -83,23 +86,27 @@ def encoder_settings(level: str, setting: dict[str, Any]) -> dict[str, Any] | No
         return None
     names = ["hidden", "encoder_layers", "epochs"]
     if level == "node":
-        names += ["hops", "batch_size", "max_grad_norm"]
+        names += ["hops", "batch_size", "max_grad_norm", "adjacency"]
     rate = setting.get("encoder_learning_rate", setting["learning_rate"])
-    return {name: setting[name] for name in names} | {"learning_rate": rate}
+    return _part(setting, names) | {"learning_rate": rate}
 
 
 def release_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:
     """What determines the noisy aggregates of a setting: encoder, plan (hence noise), K and D."""
-    names = ("hops", "max_degree", "degree_bound") if level == "node" else ("hops",)
+    names = ("hops", "max_degree", *_UNNAMED) if level == "node" else ("hops",)
     return {
         "encoder": encoder_settings(level, setting),
         "plan": plan_settings(level, setting),
     } | _part(setting, names)
 
 
-def _part(setting: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """The named hyperparameters of a setting; the published degree bound has no name there."""
-    return {name: setting[name] for name in names if name in setting or name != "degree_bound"}
+#: Hyperparameters that a setting names only where they are not as GAP publishes them.
+_UNNAMED = ("degree_bound", "adjacency")
+
+
+def _part(setting: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """The named hyperparameters of a setting."""
+    return {name: setting[name] for name in names if name in setting or name not in _UNNAMED}
 
 
 def encode(block: Block, settings: list[dict[str, Any]]) -> dict[str, Any]:
@@ -143,10 +150,10 @@ def _encoder_entry(block: Block, seed: int, setting: dict[str, Any]) -> dict[str
     The plans that share an encoder differ in D and its kind alone, which scale the noise of the
     aggregation and not the shared multiplier; so the calibration for any D is the encoder's.
     """
-    shared = ("hops", "epochs", "batch_size", "max_grad_norm")
+    shared = ("hops", "epochs", "batch_size", "max_grad_norm", "adjacency")
     for entry in block.calibrations:
         plan = entry["settings"]
-        if plan["encoder"] and all(plan[name] == setting[name] for name in shared):
+        if plan["encoder"] and all(plan.get(name) == setting.get(name) for name in shared):
             return cells.lookup(block.calibrations, plan, block.split(seed).train.size)
     raise GraphDPError(
         f"no calibration for the encoder {key(setting)}; run the calibrate rule again"

@@ -1,7 +1,8 @@
 """MLP and MLP-DP: the baselines that never read an edge (GAP, section 7.2).
 
 Three linear layers with SELU. At level none: full-batch Adam with batch norm; reported in the paper
-as edge level with ε = 0, since no edge is read. At level node: DP-Adam without batch norm.
+as edge level with ε = 0, since no edge is read. At level node: DP-Adam without batch norm; with
+`adjacency: node_replace` as DPDGC's DP-MLP (section 6) is trained.
 """
 
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from pydantic import Field
 
 from graphdp.methods.block import Block
-from graphdp.methods.settings import FullBatchTraining, PositiveInt, PrivateTraining
+from graphdp.methods.settings import FullBatchTraining, PositiveInt, ReplaceableTraining
 
 LAYERS = Field(3, description="linear layers")
 
@@ -20,7 +21,7 @@ class Public(FullBatchTraining):
     layers: PositiveInt = LAYERS
 
 
-class Node(PrivateTraining):
+class Node(ReplaceableTraining):
     """MLP-DP."""
 
     layers: PositiveInt = LAYERS
@@ -33,8 +34,8 @@ USES_GRAPH = False
 
 def plan_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:
     """What the plan reads of a setting."""
-    names = ("epochs", "batch_size", "max_grad_norm") if level == "node" else ()
-    return {name: setting[name] for name in names}
+    names = ("epochs", "batch_size", "max_grad_norm", "adjacency") if level == "node" else ()
+    return {name: setting[name] for name in names if name in setting}
 
 
 def fit(block: Block, settings: list[dict[str, Any]]) -> list[tuple[int, dict[str, Any], Any]]:

@@ -28,7 +28,7 @@ def write_rows(
 
     `cpu_seconds` and `wall_seconds` are the job's own, process start included, divided by its
     models; `peak_rss_mb` is the job's. Raises `GraphDPError` if a model was not trained for exactly
-    the Poisson rounds that its plan accounts.
+    the noisy rounds that its plan accounts.
     """
     used = job.usage()
     versions = job.versions("torch", "numpy", "scipy", "autodp")
@@ -74,7 +74,7 @@ def write_rows(
 def accounted(
     block: Block, method: ModuleType, seed: int, setting: dict[str, Any], model: Any
 ) -> dict[str, Any]:
-    """The calibration of a fitted model, whose Poisson rounds are those that its plan accounts.
+    """The calibration of a fitted model, whose noisy rounds are those that its plan accounts.
 
     Raises `GraphDPError` if they are not.
     """

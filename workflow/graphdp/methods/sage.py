@@ -12,7 +12,9 @@ node   DP-GNN (Daigavane et al., Node-Level Differentially Private Graph Neural 
           predictions, validation and test, come from it
 
 At node level the last epoch is kept: to validate in between would ask for the sum again each time,
-and the plan holds it once. `graphdp.privacy.plans.sage_plan` states all of it.
+and the plan holds it once. With `adjacency: node_replace` (DPDGC's DP-SAGE) that sum has noise for
+2√D; training, whose samples have a fixed size and whose bound is one of replacement, is the same.
+`graphdp.privacy.plans.sage_plan` states all of it.
 """
 
 from typing import Any, Literal
@@ -25,7 +27,7 @@ from graphdp.methods.block import Block
 from graphdp.methods.settings import (
     FullBatchTraining,
     PositiveInt,
-    PrivateTraining,
+    ReplaceableTraining,
     key,
 )
 from graphdp.privacy import cells
@@ -48,7 +50,7 @@ class Edge(FullBatchTraining):
     )
 
 
-class Node(PrivateTraining):
+class Node(ReplaceableTraining):
     """SAGE-NDP: one message-passing layer."""
 
     max_degree: PositiveInt = Field(100, description="D, the bound on every out- and in-degree")
@@ -68,9 +70,9 @@ def plan_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:
     names = {
         "none": (),
         "edge": ("perturbation",),
-        "node": ("max_degree", "epochs", "batch_size", "max_grad_norm"),
+        "node": ("max_degree", "epochs", "batch_size", "max_grad_norm", "adjacency"),
     }[level]
-    return {name: setting[name] for name in names}
+    return {name: setting[name] for name in names if name in setting}
 
 
 def release_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """Hyperparameters: the types that configs are validated against and that rows record."""
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 PositiveInt = Annotated[int, Field(ge=1)]
 NonNegativeInt = Annotated[int, Field(ge=0)]
@@ -25,13 +25,30 @@ class FullBatchTraining(Settings):
 
 
 class PrivateTraining(Settings):
-    """DP-Adam with Poisson sampling (GAP, section 7.3: node-level methods)."""
+    """DP-Adam over samples of the training nodes (GAP, section 7.3: node-level methods)."""
 
     hidden: PositiveInt = Field(16, description="width of every hidden layer")
     learning_rate: PositiveFloat = Field(0.01, description="Adam's step size")
-    epochs: PositiveInt = Field(10, description="floor(epochs * N / batch_size) Poisson rounds")
-    batch_size: PositiveInt = Field(256, description="expected size of a Poisson batch")
+    epochs: PositiveInt = Field(10, description="floor(epochs * N / batch_size) rounds of sampling")
+    batch_size: PositiveInt = Field(256, description="(expected) size of a sampled batch")
     max_grad_norm: PositiveFloat = Field(1.0, description="L2 clip of a node's gradient")
+
+
+class ReplaceableTraining(PrivateTraining):
+    """As `PrivateTraining`, with a choice of what adjacent graphs differ in."""
+
+    adjacency: Literal["node_add_remove", "node_replace"] | None = Field(
+        "node_add_remove",
+        validate_default=True,
+        description="what the claim is about: a node there or not (Poisson batches), or "
+        "node_replace, a node replaced (batches of a fixed size and sensitivities for that; as "
+        "DPDGC runs its baselines)",
+    )
+
+    @field_validator("adjacency")
+    @classmethod
+    def _usual_one_is_not_named(cls, value: str | None) -> str | None:
+        return None if value == "node_add_remove" else value
 
 
 def key(values: dict[str, Any]) -> str:

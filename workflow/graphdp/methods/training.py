@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from graphdp.ensemble import FullBatch, Member, PoissonDP, train
+from graphdp.ensemble import DPAdam, FullBatch, Member, train
 from graphdp.methods.block import Block, Run
 from graphdp.methods.settings import key
 from graphdp.privacy.plan import dpsgd_rounds
@@ -22,11 +22,11 @@ def train_runs(
 ) -> list[Any]:
     """Train one model per run, those of equal shape together; returns them in the order of `runs`.
 
-    Levels none and edge train with full batches; level node with DP-Adam, for exactly the Poisson
-    rounds that `dpsgd_rounds` gives the plan. `network(setting)` states a model's shape,
-    `noise(seed, setting)` its noise multiplier at node level, `features(runs)` the inputs of a
-    group of runs, `initial(seed, setting)` the parameters that a model starts from (none: all are
-    drawn); `purpose` names the streams and the log lines.
+    Levels none and edge train with full batches; level node with DP-Adam, for exactly the rounds
+    that `dpsgd_rounds` gives the plan: Poisson samples, or of a fixed size under node_replace.
+    `network(setting)` states a model's shape, `noise(seed, setting)` its noise multiplier at node
+    level, `features(runs)` the inputs of a group of runs, `initial(seed, setting)` the parameters
+    that a model starts from (none: all are drawn); `purpose` names the streams and the log lines.
     """
     private = block.level == "node"
 
@@ -37,7 +37,9 @@ def train_runs(
         num_train = block.split(seed).train.size
         batch_size = min(setting["batch_size"], num_train)
         sampling_rate, steps = dpsgd_rounds(num_train, batch_size, epochs)
-        return PoissonDP(epochs, batch_size, sampling_rate, steps, setting["max_grad_norm"])
+        sampling = "fixed" if setting.get("adjacency") == "node_replace" else "poisson"
+        clip = setting["max_grad_norm"]
+        return DPAdam(epochs, batch_size, sampling_rate, steps, clip, sampling=sampling)
 
     groups: dict[Any, list[int]] = {}
     for index, (seed, setting) in enumerate(runs):

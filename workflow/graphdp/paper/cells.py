@@ -160,10 +160,19 @@ def _matches(rows: pd.DataFrame, spec: Mapping) -> pd.Series:
                 for i, value, dataset in zip(
                     index, rows.loc[index, column], rows.loc[index, "dataset"], strict=True
                 )
-                if value is None or by_dataset[dataset] is None or value in by_dataset[dataset]
+                if _agrees(_UNNAMED.get(name) if value is None else value, by_dataset[dataset])
             ]
         )
     return pd.Series(rows.index.isin(index), index=rows.index)
+
+
+#: What a row means that says nothing about a hyperparameter, where that is the published way.
+_UNNAMED = {"degree_bound": "sampling", "adjacency": "node_add_remove"}
+
+
+def _agrees(value, allowed: list | None) -> bool:
+    """Whether a row's value is one of the entry's; where either says nothing, it is."""
+    return value is None or allowed is None or value in allowed
 
 
 def _values(values, dataset: str) -> list | None:

@@ -165,13 +165,13 @@ def private_phases(entry: dict[str, Any]) -> list[str]:
 
 
 def check_rounds(entry: dict[str, Any], phase: str, rounds: int) -> None:
-    """Refuse a model that was not trained for exactly the Poisson rounds that its plan accounts.
+    """Refuse a model that was not trained for exactly the noisy rounds that its plan accounts.
 
     Raises `GraphDPError` with both numbers.
     """
     planned = sum(m.get("steps", 0) for m in entry["plan"]["mechanisms"] if m["phase"] == phase)
     if planned != rounds:
         raise GraphDPError(
-            f"{phase}: the plan accounts {planned} Poisson rounds but {rounds} were run; the ε of "
+            f"{phase}: the plan accounts {planned} noisy rounds but {rounds} were run; the ε of "
             "this model does not hold"
         )

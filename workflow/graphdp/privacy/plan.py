@@ -537,7 +537,7 @@ def _mechanism_from_dict(value: dict[str, Any]) -> Mechanism:
 
 
 def dpsgd_rounds(num_train: int, batch_size: int, epochs: int) -> tuple[float, int]:
-    """Sampling rate and number of Poisson rounds of one DP-SGD phase.
+    """Sampling rate and number of rounds of one DP-SGD phase.
 
     q = min(B, N) / N and steps = floor(epochs · N / B), the number that the published GAP and
     ProGAP code accounts (it takes floor(N / B) steps per epoch, which is no more). The training
