@@ -386,6 +386,18 @@ def _readout(p: dict[str, Tensor], sums: Tensor, h: Tensor) -> Tensor:
     return F.selu(F.normalize(h, dim=-1)) @ p["head.weight"] + p["head.bias"]
 
 
+def _squared_norms(x: Tensor, g: Tensor) -> Tensor:
+    """‖Σ_p x_p g_pᵀ‖² of each sample, float64 (B,): x (B, places, in), g (B, places, out).
+
+    With few places it is Σ_pq (x_p · x_q)(g_p · g_q), for which no product of in × out numbers is
+    formed. In float64: these terms cancel where the gradient is much smaller than they are.
+    """
+    if x.shape[1] <= g.shape[2] // 2:
+        x, g = x.double(), g.double()
+        return ((x @ x.mT) * (g @ g.mT)).sum((1, 2)).clamp_min(0.0)
+    return (x.mT @ g).flatten(1).norm(dim=1).double().square()
+
+
 class SubGraphs:
     """The 1-hop sub-graphs of a graph, and their clipped gradients.
 
@@ -413,28 +425,38 @@ class SubGraphs:
     ) -> Tensor:
         """Σ over the batch of each sample's gradient clipped to norm `clip`: (P,)."""
         total = torch.zeros_like(values)
+        into = {name: view[0] for name, view in self.network.views(total[None]).items()}
         for rows in self._chunks(batch, memory_mb):
-            gradients = self.per_sample(values, rows, labels)
-            norms = gradients.norm(dim=1)
+            weights, biases = self._factors(values, rows, labels)
+            squares = [_squared_norms(x, g) for x, g in weights.values()]
+            squares += [g.double().sum(1).square().sum(1) for g in biases.values()]
+            norms = sum(squares).sqrt()
             # A sample whose norm overflows does not enter at all.
-            gradients = torch.where(norms.isfinite()[:, None], gradients, 0.0)
-            factors = (clip / (norms + _NORM_EPS)).clamp(max=1.0).nan_to_num(0.0)
-            total += factors @ gradients
+            kept = norms.isfinite()
+            factors = (clip / (norms + _NORM_EPS)).clamp(max=1.0).mul(kept).nan_to_num(0.0)
+            factors = factors.to(total.dtype)[:, None, None]
+            for name, (x, g) in weights.items():
+                g = torch.where(kept[:, None, None], g * factors, 0.0)
+                into[name].addmm_(x.flatten(0, 1).T, g.flatten(0, 1))
+            for name, g in biases.items():
+                into[name].add_(torch.where(kept[:, None, None], g * factors, 0.0).sum((0, 1)))
         return total
 
     def _chunks(self, batch: np.ndarray, memory_mb: int):
-        """Runs of samples, those with few neighbours together, that fit into the memory."""
+        """Runs of samples of similar size, so that little is padded, that fit into the memory."""
         network = self.network
         size = np.diff(self._indptr)[batch] + 1
         batch = batch[np.argsort(size, kind="stable")]
-        parameters = 3 * sum(map(math.prod, network.shapes.values()))
-        width = 12 * network.hidden + (0 if self._sparse is not None else network.in_features)
+        parameters = network.in_features * network.hidden
+        width = 20 * network.hidden + 4 * network.in_features
+        most = memory_mb << 20
         start, largest = 0, np.sort(size)
         while start < len(batch):
             stop = start + 1
             while stop < len(batch):
                 floats = (stop + 1 - start) * (parameters + int(largest[stop]) * width)
-                if floats * self._like.element_size() > memory_mb << 20:
+                padded = largest[stop] > 1.5 * largest[start] + 4
+                if padded or floats * self._like.element_size() > most:
                     break
                 stop += 1
             yield batch[start:stop]
@@ -442,11 +464,21 @@ class SubGraphs:
 
     def per_sample(self, values: Tensor, batch: np.ndarray, labels: Tensor) -> Tensor:
         """The gradient of each sample's cross-entropy over all parameters: (B, P)."""
+        weights, biases = self._factors(values, batch, labels)
+        gradients = {name: x.mT @ g for name, (x, g) in weights.items()}
+        gradients |= {name: g.sum(1) for name, g in biases.items()}
+        return torch.cat([gradients[name].flatten(1) for name in self.network.shapes], 1)
+
+    def _factors(
+        self, values: Tensor, batch: np.ndarray, labels: Tensor
+    ) -> tuple[dict[str, tuple[Tensor, Tensor]], dict[str, Tensor]]:
+        """Weight -> inputs x (B, places, in) and gradients g (B, places, out) at the outputs, and
+        bias -> g: a sample's gradients are Σ x gᵀ and Σ g over its places."""
         places, present = self._pad(batch)
         p = {name: view[0] for name, view in self.network.views(values[None]).items()}
-        with torch.no_grad():  # of all nodes: cheaper than of all places
-            first = self._x @ p["base0.weight"] + p["base0.bias"]
-            z0 = first[places]
+        with torch.no_grad():
+            x = self._rows(places)
+            z0 = x @ p["base0.weight"] + p["base0.bias"]
         z0.requires_grad_()
         a1 = F.selu(z0)
         z1 = a1 @ p["base1.weight"] + p["base1.bias"]
@@ -458,19 +490,16 @@ class SubGraphs:
         nodes = torch.from_numpy(batch).to(labels.device)
         loss = F.cross_entropy(z3, labels[nodes], reduction="sum")
         g0, g1, g2, g3 = torch.autograd.grad(loss, (z0, z1, z2, z3))
-        with torch.no_grad():
-            gradients = {
-                "base0.weight": self._first_weight(places, g0),
-                "base0.bias": g0.sum(1),
-                "base1.weight": a1.transpose(1, 2) @ g1,
-                "base1.bias": g1.sum(1),
-                "conv0.weight": sums[:, :, None] * g2[:, None],
-                "conv0.bias": g2,
-                "conv0.root": root[:, :, None] * g2[:, None],
-                "head.weight": a3[:, :, None] * g3[:, None],
-                "head.bias": g3,
-            }
-            return torch.cat([gradients[name].flatten(1) for name in self.network.shapes], 1)
+        g2, g3 = g2[:, None], g3[:, None]
+        inputs = {
+            "base0.weight": (x, g0),  # padding has g0 = 0
+            "base1.weight": (a1, g1),
+            "conv0.weight": (sums[:, None], g2),
+            "conv0.root": (root[:, None], g2),
+            "head.weight": (a3[:, None], g3),
+        }
+        weights = {name: (inward.detach(), g) for name, (inward, g) in inputs.items()}
+        return weights, {"base0.bias": g0, "base1.bias": g1, "conv0.bias": g2, "head.bias": g3}
 
     def _pad(self, batch: np.ndarray) -> tuple[Tensor, Tensor]:
         """Nodes of the places (B, P), int64, and whether each is one, as numbers 0 and 1."""
@@ -487,20 +516,9 @@ class SubGraphs:
             torch.from_numpy(present).to(device, self._like.dtype),
         )
 
-    def _first_weight(self, places: Tensor, g: Tensor) -> Tensor:
-        """Σ over a sample's places of x gᵀ: (B, f, hidden). Padding has g = 0."""
+    def _rows(self, places: Tensor) -> Tensor:
+        """The features of the nodes at the places, dense: (B, P, f)."""
         if self._dense is not None:
-            return self._dense[places].transpose(1, 2) @ g
-        # Sparse rows: every stored entry of a place adds its value times g to one row of the sum.
-        x = self._sparse
-        nodes = places.flatten().cpu().numpy()
-        counts = np.diff(x.indptr)[nodes]
-        place = np.repeat(np.arange(len(nodes)), counts)
-        entry = np.repeat(x.indptr[nodes] - (np.cumsum(counts) - counts), counts)
-        entry = entry + np.arange(int(counts.sum()))
-        sums = sparse.csr_array(
-            (x.data[entry], (place // places.shape[1] * x.shape[1] + x.indices[entry], place)),
-            shape=(len(places) * x.shape[1], len(nodes)),
-        )
-        product = torch.mm(_csr(sums, self._like), g.flatten(0, 1))
-        return product.unflatten(0, (len(places), x.shape[1]))
+            return self._dense[places]
+        rows = self._sparse[places.flatten().cpu().numpy()].toarray()
+        return torch.from_numpy(rows).to(self._like).unflatten(0, places.shape)
