@@ -215,6 +215,25 @@ def test_per_sample_gradients_against_autograd(kind):
     assert one.norm() <= 1e-3
 
 
+@pytest.mark.parametrize("places", [2, 8, 9, 40])
+def test_norms_of_gradients_hold_where_their_terms_cancel(places):
+    """Half of the places take back what the others add, but for 1e-3 of it: a norm read too small
+    would let a gradient exceed its clip. Both ways of computing it (16 outputs: up to 8 places)."""
+    rng = np.random.default_rng(places)
+    x, g = rng.normal(size=(5, places, 30)), rng.normal(size=(5, places, 16))
+    half = places // 2
+    x[:, half : 2 * half] = x[:, :half]
+    g[:, half : 2 * half] = -g[:, :half] * (1 + 1e-3)
+    if places % 2:
+        g[:, -1] *= 1e-3
+    x, g = (torch.from_numpy(part).float() for part in (x, g))
+    exact = (x.double().mT @ g.double()).square().sum((1, 2))
+    found = model._squared_norms(x, g)
+    # Terms 1e6 times as large as their sum, rounded to 1e-16; the direct product to 6e-8 of 1e3.
+    rtol = 1e-8 if places <= 8 else 1e-3
+    torch.testing.assert_close(found, exact, rtol=rtol, atol=0)
+
+
 def test_a_node_enters_the_samples_of_its_out_neighbours_and_its_own_only():
     """What N_g = D + 1 counts: change one node's features and see whose gradient moves."""
     network = private_network()
