@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from graphdp.privacy.bases import (
     smallest_epsilon,
 )
 from graphdp.privacy.calibration import calibrate
-from graphdp.privacy.plan import Composition, PoissonDPSGD
+from graphdp.privacy.plan import Composition, GaussianReleases, PoissonDPSGD
 from graphdp.privacy.selection import composition_epsilon, search_epsilon
 
 NODE = {
@@ -363,6 +364,24 @@ def test_noise_for_a_replaced_node_covers_one_that_takes_part_or_not():
         for adjacency in ("participant", "node_add_remove")
     ]
     assert values[0] == values[1] < math.inf
+
+
+def test_dpdgcs_code_trains_graphsage_on_poisson_samples_that_are_counted_one_by_one():
+    """Same noise as the plan's, 2 (D + 1) C noise multipliers, with a coin for each of D + 1."""
+    plans = by_name("sage", "node", SAGE | REPLACE, TRAIN)
+    reference = plans["as_published", "node_replace"]
+    official = plans["as_implemented", "node_replace"]
+    rounds, aggregation = official.mechanisms
+    assert (rounds.group_size, rounds.noise_per_clip) == (101, 202.0)
+    assert (rounds.sampling_rate, rounds.steps) == (256 / TRAIN, 780)
+    assert aggregation == reference.mechanisms[1]
+    assert [noise for _, noise in parts(official, reference, 1.1)] == [1.1]
+    found = epsilon_at(official, reference, 1.1, 1e-5)
+    assert found == pytest.approx(accounting.epsilon(official, 1.1, 1e-5), rel=1e-6)
+    # It is less than if all of them were in one batch of every round.
+    together = GaussianReleases("q", aggregation.sensitivity, rounds.steps, "classifier")
+    worst = replace(official, mechanisms=(together, aggregation))
+    assert found < accounting.epsilon(worst, 1.1, 1e-5)
 
 
 def _round_of_subsets(gradients, batch_size, noise):

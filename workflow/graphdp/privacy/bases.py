@@ -68,8 +68,12 @@ _OFFICIAL_PERTURBATION = (
 _OFFICIAL_BATCHES = (
     "The official code partitions the shuffled training nodes into batches in each epoch, for "
     "which the hypergeometric bound over independent samples is no bound. What it does is worth "
-    "one full Gaussian per epoch: all samples that a node is in may fall into one batch. (The "
-    "version of it in the DPDGC code samples by Poisson, which the bound does not cover either.)"
+    "one full Gaussian per epoch: all samples that a node is in may fall into one batch."
+)
+_OFFICIAL_POISSON = (
+    "The official code (DPDGC's version of GAP's) draws ceil(N / B) Poisson samples in each epoch, "
+    "for which the hypergeometric bound over samples of a fixed size is no bound. Here every "
+    "sample that a node is in has a coin of its own."
 )
 _OFFICIAL_STEPS = (
     "The official code runs ceil(N / B) rounds in each epoch and accounts "
@@ -294,19 +298,29 @@ def _sage(level: str, settings: dict[str, Any], num_train: int | None) -> tuple[
         )
 
     kept = published.assumptions[2:]  # what is public, and what is not counted
+    rounds: Mechanism = GaussianReleases(
+        query=training.query,
+        sensitivity=training.max_grad_norm,
+        count=settings["epochs"],
+        phase=training.phase,
+    )
+    batches = _OFFICIAL_BATCHES
+    if published.adjacency == "node_replace":
+        batches = _OFFICIAL_POISSON
+        rounds = PoissonGroupDPSGD(
+            query=training.query,
+            sampling_rate=training.batch_size / training.population,
+            steps=settings["epochs"] * math.ceil(training.population / training.batch_size),
+            group_size=training.group,
+            max_grad_norm=sensitivity.clipped_gradient_sum(clip),
+            noise_per_clip=2 * training.group,
+            phase=training.phase,
+        )
     implemented = replace(
         published,
         basis="as_implemented",
-        assumptions=(_OFFICIAL_BATCHES, *published.assumptions),
-        mechanisms=(
-            GaussianReleases(
-                query=training.query,
-                sensitivity=training.max_grad_norm,
-                count=settings["epochs"],
-                phase=training.phase,
-            ),
-            aggregation,
-        ),
+        assumptions=(batches, *published.assumptions),
+        mechanisms=(rounds, aggregation),
     )
     participant = replace(
         published,
