@@ -2,8 +2,8 @@
 
 Source: Abadi et al., "Deep Learning with Differential Privacy" (CCS 2016), Algorithm 1, with each
 sample's gradient over all parameters of a model clipped to L2 norm C. Under add/remove of one
-sample, the sum that is noised moves by at most C (its sensitivity); the noise added to it has
-standard deviation noise_multiplier · C in every coordinate.
+sample, the sum that is noised moves by at most C (its sensitivity), where one is replaced by 2C;
+the noise added to it has standard deviation noise_multiplier · sensitivity in every coordinate.
 """
 
 import torch
@@ -47,7 +47,7 @@ def add_clipped_gradients(
 class GaussianNoise:
     """N(0, scales[s]²) for every parameter of every member, from the members' own streams.
 
-    seeds: one per member. scales: (S, 1), noise_multiplier · max_grad_norm. The noise is drawn on
+    seeds: one per member. scales: (S, 1), noise_multiplier · sensitivity. The noise is drawn on
     the device that trains: the same seed gives the same noise on the same kind of device only.
     """
 

@@ -226,7 +226,7 @@ _UNITS = {
     "edge_directed": "one directed edge (one entry of the adjacency matrix)",
     "edge_undirected": "one undirected edge (both entries)",
     "node_add_remove": "one node with its features, label and edges, there or not",
-    "node_replace": "one node whose features, label and out-edges are replaced",
+    "node_replace": "one node whose features, label and edges are replaced",
     "participant": "one node that takes part with its features, label and out-edges, or does not",
 }
 _RNG = Rng(
