@@ -32,6 +32,8 @@ from graphdp.progress import progress
 from graphdp.rng import generator, stream_seed
 
 PREDICTION_ROWS = 8192  # nodes predicted at a time
+#: Sees the parameters (P,) and the noisy sum of clipped gradients (P,) of a round; for audits.
+Observer = Callable[[Tensor, Tensor], None]
 _NORM_EPS = 1e-6  # as in Opacus: keeps the quotient finite, and rounds the clipping factor down
 
 
@@ -204,6 +206,7 @@ def descend(
     weight_decay: float = 0.0,
     after_step: Callable[[], None] = lambda: None,
     after_epoch: Callable[[], None] = lambda: None,
+    observe: Observer | None = None,
     label: str = "",
 ) -> int:
     """Train the parameters `values` (P,) in place; returns the number of noisy rounds.
@@ -212,6 +215,7 @@ def descend(
     gradients of their own losses, each clipped to norm `clip` unless that is None.
     train: int64 training nodes, distinct. stream: "sampling" and "noise" are appended to it.
     weight_decay: λ, of which λ times the parameters is added to each step's (noisy) mean gradient.
+    observe: called in every noisy round before its step is taken.
     """
     if np.unique(train).size != train.size:
         # A node listed twice would contribute twice the clip to a step.
@@ -232,6 +236,8 @@ def descend(
             if batch.size:  # a Poisson sample may be empty: then the step is noise alone
                 chosen = nodes[torch.from_numpy(batch).to(values.device)]
                 add_gradient(chosen, gradients, clip)
+            if observe and rounds.private:
+                observe(values, gradients)
             size = rounds.batch_size if rounds.private else batch.size
             gradients.div_(size)
             if weight_decay:
@@ -384,6 +390,7 @@ def train_embedding(
     device: str = "auto",
     label: str = "",
     dtype: torch.dtype = torch.float32,
+    observe: Observer | None = None,
 ) -> Embedding:
     """Train DP-Emb on the rows of A, the in-edges of each node (Algorithm 2, line 13).
 
@@ -391,8 +398,8 @@ def train_embedding(
     receives from. labels: int64 (n,). train, val: int64 nodes. head: R (h, C) and its bias (C,).
     normalised: keep the rows of W at norm c = 1 from the start and after every step; being a
     function of the noisy weights alone, that is post-processing. batch_norm: as
-    `EmbeddingGradient`. weight_decay: as `descend`. checkpoint: "last", or "best_validation", which
-    reads the edges and labels of the validation nodes without noise.
+    `EmbeddingGradient`. weight_decay, observe: as `descend`. checkpoint: "last", or
+    "best_validation", which reads the edges and labels of the validation nodes without noise.
 
     stream: "init", "sampling" and "noise" are appended to it. Equal arguments give equal results on
     the same kind of device. Raises GraphDPError on arguments that do not fit together.
@@ -443,6 +450,7 @@ def train_embedding(
         weight_decay=weight_decay,
         after_step=normalise,
         after_epoch=keep_best if checkpoint == "best_validation" else lambda: None,
+        observe=observe,
         label=label,
     )
     arrays = {name: view.cpu().numpy() for name, view in _views(kept, network.shapes).items()}

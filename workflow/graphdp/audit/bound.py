@@ -158,11 +158,16 @@ def noise_bound(bound: Bound, plan: Plan) -> Bound:
     al. 2023 use the trade-off of the subsampled Gaussian likewise). Discretisation errs on the safe
     side: δ_σ(ε) is rounded up where it is to be refuted, and down where it becomes the bound.
 
-    Raises GraphDPError for a plan that releases nothing, or something without noise.
+    Raises GraphDPError for a plan that releases nothing, something without noise, or on samples of
+    a fixed size, whose trade-off is not known.
     """
     composition = plan.composition
     if composition.is_empty or composition.unnoised:
         raise GraphDPError(f"{plan.method}, {plan.level} level: the plan has no noise to audit")
+    if composition.fixed or composition.fixed_size:
+        raise GraphDPError(
+            f"{plan.method}, {plan.level} level: no trade-off is known; use lower_bound"
+        )
     losses = np.linspace(0.0, 12.0, 121)
     need = np.exp(losses) * bound.rate_high
 
@@ -186,8 +191,11 @@ def noise_bound(bound: Bound, plan: Plan) -> Bound:
 def _loss_distribution(
     composition: Composition, noise: float, interval: float, pessimistic: bool = True
 ) -> Any:
-    """dp-accounting's distribution, for adding and for removing; rounded up if `pessimistic`."""
+    """dp-accounting's distribution, for adding and for removing (or for replacing a group); rounded
+    up if `pessimistic`."""
     from dp_accounting.pld import privacy_loss_distribution as pld
+
+    from graphdp.privacy import group
 
     def releases(rate: float, count: int) -> Any:
         return pld.from_gaussian_mechanism(
@@ -201,6 +209,9 @@ def _loss_distribution(
     parts = [releases(*sampled) for sampled in composition.sampled]
     if composition.gaussian:
         parts.append(releases(1.0, composition.gaussian))
+    for rate, size, per_clip, count in composition.grouped:
+        step = group.privacy_loss(rate, size, 1 / (noise * per_clip), interval, pessimistic)
+        parts.append(step.self_compose(count))
     return functools.reduce(lambda one, other: one.compose(other), parts)
 
 

@@ -337,22 +337,36 @@ def _rounds(block: Block, seed: int, plan: dict[str, Any], phase: str, setting: 
     from graphdp.decoupled import Rounds
 
     entry, epochs = _entry(block, seed, plan), setting["epochs"]
-    multiplier = cells.noise_multiplier(entry)
     for mechanism in Plan.from_dict(entry["plan"]).mechanisms:
-        if mechanism.phase != phase:
-            continue
-        num_train = block.split(seed).train.size
-        common = {
-            "epochs": epochs,
-            "batch_size": min(setting["batch_size"], num_train),
-            "sampling_rate": mechanism.sampling_rate,
-            "steps": mechanism.steps,
-            "max_grad_norm": plan["max_grad_norm"],
-        }
-        if isinstance(mechanism, PoissonGroupDPSGD):
-            std = multiplier * mechanism.noise_per_clip * mechanism.max_grad_norm.value
-            return Rounds("poisson", noise_std=std, **common)
-        assert isinstance(mechanism, WithoutReplacementDPSGD)
-        return Rounds("fixed", noise_std=multiplier * mechanism.max_grad_norm.value, **common)
+        if mechanism.phase == phase:
+            size = min(setting["batch_size"], block.split(seed).train.size)
+            multiplier = cells.noise_multiplier(entry)
+            return noisy_rounds(mechanism, multiplier, epochs, size, plan["max_grad_norm"])
     size = setting.get("batch_size")
     return Rounds("shuffle", epochs, size) if size else Rounds("full", epochs)
+
+
+def noisy_rounds(mechanism, multiplier: float, epochs: int, batch_size: int, max_grad_norm: float):
+    """The rounds of a plan's DP-Adam mechanism: its samples and steps, and the noise it accounts.
+
+    mechanism: `PoissonGroupDPSGD` (Poisson samples) or `WithoutReplacementDPSGD` (samples of a
+    fixed size). multiplier: the noise multiplier. batch_size: at most the training nodes.
+    max_grad_norm: C, the clip of one node's gradient.
+    """
+    from graphdp.decoupled import Rounds
+
+    if isinstance(mechanism, PoissonGroupDPSGD):
+        sampling = "poisson"
+        std = multiplier * mechanism.noise_per_clip * mechanism.max_grad_norm.value
+    else:
+        assert isinstance(mechanism, WithoutReplacementDPSGD)
+        sampling, std = "fixed", multiplier * mechanism.max_grad_norm.value
+    return Rounds(
+        sampling,
+        epochs,
+        batch_size,
+        mechanism.sampling_rate,
+        mechanism.steps,
+        max_grad_norm,
+        std,
+    )

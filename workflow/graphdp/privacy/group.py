@@ -111,6 +111,14 @@ class Pair:
         gap = np.exp(above) - np.exp(np.minimum(epsilons + below, above))
         return np.clip(gap + self._dropped, 0.0, 1.0)
 
+    def chance_above(self, losses: np.ndarray) -> np.ndarray:
+        """P*(loss > l) for l = -losses[::-1] and then losses[1:], increasing from 0: (2k - 1,)."""
+        from scipy.special import log_ndtr
+
+        x = self._place(np.asarray(losses, dtype=float))
+        x = np.concatenate([-x[:0:-1], x])
+        return np.exp(_logsumexp(self._logs + log_ndtr(self._means - x[:, None])))
+
     def largest_loss(self) -> float:
         """A loss that P* exceeds with a chance of at most `_BEYOND`, counts left out aside."""
         from scipy.special import log_ndtr
@@ -144,18 +152,28 @@ def _logsumexp(values: np.ndarray) -> np.ndarray:
 
 
 @lru_cache(maxsize=64)
-def privacy_loss(rate: float, group_size: int, shift: float, interval: float) -> Any:
+def privacy_loss(
+    rate: float, group_size: int, shift: float, interval: float, pessimistic: bool = True
+) -> Any:
     """The privacy loss distribution of one step, as dp-accounting's `PrivacyLossDistribution`.
 
     Pessimistic: the line through the divergences at the grid's points lies above the true ones
-    ("connect the dots", Doroshenko et al. 2022), and what lies beyond the grid counts as δ.
-    Arguments as `Pair`; interval: width of the grid of losses.
+    ("connect the dots", Doroshenko et al. 2022), and what lies beyond the grid counts as δ. Not
+    pessimistic, for audits: losses are rounded down to the grid, so that no δ is above the true one
+    by more than rounding. Arguments as `Pair`; interval: width of the grid of losses.
     """
     from dp_accounting.pld import pld_pmf
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
     pair = Pair(rate, group_size, shift)
     last = max(1, math.ceil(pair.largest_loss() / interval))
+    if not pessimistic:
+        above = pair.chance_above(np.arange(last + 1) * interval)
+        # What lies beyond the last point counts as if it were there; below the first, not at all.
+        chances = -np.diff(np.append(above, 0.0))
+        return PrivacyLossDistribution(
+            pld_pmf.DensePLDPmf(interval, -last, np.maximum(chances, 0.0), 0.0, False)
+        )
     grid = np.arange(min(last, _FINE) + 1)
     if last > _FINE:
         far = np.arange(_FINE + _COARSE, last + 2 * _COARSE, _COARSE)
