@@ -51,12 +51,12 @@ rule audit_report:
 # Without an output, so it looks each time; and apart from the table and figure, which stay on disk
 # to show what is wrong.
 rule audit:
-    localrule: True
     input:
         rules.audit_report.output,
         claims=expand("results/audit/{claim}.json", claim=CLAIMS),
     log:
         "results/audit/logs/check.log",
+    localrule: True
     conda:
         ENVIRONMENT
     script:

@@ -235,7 +235,7 @@ class Phase:
     def graph(self, world: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(indptr, indices, labels) of a world: r, rows that gain it, that lose it, bystanders,
         and the nodes which these list. All but the last are training nodes."""
-        gained, lost, _ = self.counts
+        gained, lost, own = self.counts
         listed = self.num_train + 1 + np.arange(_LISTED)
         with_r, empty = np.array([0]), np.array([], int)
         first, second = (with_r, empty) if world == "present" else (empty, with_r)
@@ -244,7 +244,7 @@ class Phase:
         rows += [listed] * bystanders + [empty] * _LISTED
         labels = np.zeros(len(rows), np.int64)
         labels[1 + gained : 1 + gained + lost] = 1
-        labels[0] = int(world == "present")
+        labels[0] = int(own and world == "present")
         indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
         return indptr, np.concatenate(rows).astype(np.int32), labels
 
