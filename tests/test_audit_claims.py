@@ -2,9 +2,12 @@
 
 import json
 import math
+import os
 import re
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -13,6 +16,8 @@ from graphdp.audit import claims, report
 from graphdp.audit.claims import CLAIMS, get, meets, run, verdict
 from graphdp.errors import GraphDPError
 from graphdp.privacy.accounting import gaussian_epsilon
+
+ROOT = Path(__file__).parent.parent
 
 
 def test_the_registry_holds_what_is_to_be_audited():
@@ -25,6 +30,12 @@ def test_the_registry_holds_what_is_to_be_audited():
     assert expected["gap-edge-undirected-corrected-k1-eps4"] == "below"
     assert expected["gap-node-participant-k2-eps4"] == "below"
     assert expected["one-run-mlp-eps8"] == "below" and claims._CANARIES >= 500
+    for unit in ("edge", "node", "k1", "k5"):
+        assert expected[f"dpdgc-release-{unit}-eps4"] == "tight"
+        assert expected[f"dpdgc-training-{unit}-eps4"] == "below"
+    for name in ("release-edge-eps1", "release-node-eps4", "release-k1-eps4", "release-k5-eps4",
+                 "training-node-eps4", "training-k25-eps4", "whole-k1-eps16"):  # fmt: skip
+        assert expected[f"dpdgcofficial-{name}"] == "exceeds"
     for name, claim in CLAIMS.items():
         assert name == claim.name and re.fullmatch(r"[a-z0-9-]+", name)
         assert claim.expected in claims.EXPECTED
@@ -134,6 +145,46 @@ def test_table_and_figure_say_what_each_epsilon_is(results, tmp_path):
     again = tmp_path / "again.svg"
     report.write(results, **paths | {"svg": again})
     assert again.read_bytes() == paths["svg"].read_bytes()
+
+
+def test_unexpected_outcomes_are_one_clear_line(results):
+    # With so few runs the others may come out otherwise.
+    fine = [result | {"as_expected": True} for result in results[:-1]]
+    report.check(fine)
+    with pytest.raises(GraphDPError, match=r"1 of 4 audits .* UNEXPECTED: gap-edge-undir") as e:
+        report.check([*fine, results[-1]])
+    assert "bound 3, claimed 4, must exceed the claim" in str(e.value) and "\n" not in str(e.value)
+
+
+def test_the_rule_fails_on_an_unexpected_outcome_and_keeps_table_and_figure(results, tmp_path):
+    for name in ("Snakefile", "rules", "workflow", "profiles", "config", "envs"):
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, tmp_path / name)
+    folder = tmp_path / "results/audit"
+    folder.mkdir(parents=True)
+    fine = results[0] | {"as_expected": True}
+    for name in CLAIMS:
+        (folder / f"{name}.json").write_text(json.dumps(fine | {"claim": name}))
+
+    def audit():
+        return subprocess.run(
+            # Only the outcomes' ages count: they were not made by this workflow.
+            [sys.executable, "-m", "snakemake", "audit", "--cores=1", "--rerun-triggers=mtime"],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(tmp_path / "workflow")},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+
+    passed = audit()
+    assert passed.returncode == 0, passed.stderr[-3000:]
+    (folder / f"{name}.json").write_text(json.dumps(results[-1] | {"claim": name}))
+    failed = audit()
+    assert failed.returncode != 0
+    assert f"error: 1 of {len(CLAIMS)} audits came out UNEXPECTED: {name}" in failed.stderr
+    assert "UNEXPECTED" in (folder / "audit.md").read_text()
+    assert (folder / "audit.png").exists()
 
 
 def test_records_are_json_and_others_are_refused(results, tmp_path):
