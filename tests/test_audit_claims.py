@@ -147,6 +147,34 @@ def test_table_and_figure_say_what_each_epsilon_is(results, tmp_path):
     assert again.read_bytes() == paths["svg"].read_bytes()
 
 
+def test_no_label_of_the_whole_figure_is_cut(results):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    lines = [
+        results[0]
+        | {"family": claim.family, "title": claim.title, "delta": claim.delta}
+        | {"basis": claim.plan.basis, "status": claim.plan.status}
+        | {"claimed_adjacency": claim.plan.adjacency, "claimed_epsilon": claim.target_epsilon}
+        | {"lower_bound": 3 * claim.target_epsilon, "as_expected": claim.target_epsilon > 8}
+        for claim in CLAIMS.values()
+    ]
+    figure = report.draw(lines)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    (axes,) = figure.axes
+    texts = [text for text in (*axes.texts, *axes.get_yticklabels()) if text.get_text()]
+    assert len(texts) > 2 * len(CLAIMS)
+    width = figure.bbox.width
+    for text in texts:
+        box = text.get_window_extent(canvas.get_renderer())
+        assert box.x0 >= 0 and box.x1 <= width, text.get_text()
+    # An ε is never without its adjacency and status: in the heading, or else on the line.
+    shown = " ".join(text.get_text() for text in texts)
+    for claim in CLAIMS.values():
+        assert claim.plan.adjacency in shown
+    assert "one entry of A, edge_directed, proven, δ = 1e-6" in shown
+
+
 def test_unexpected_outcomes_are_one_clear_line(results):
     # With so few runs the others may come out otherwise.
     fine = [result | {"as_expected": True} for result in results[:-1]]

@@ -138,7 +138,7 @@ def draw(results: Sequence[Mapping[str, Any]]) -> Figure:
 def _draw(results: Sequence[Mapping[str, Any]]) -> Figure:
     families = list(dict.fromkeys(result["family"] for result in results))
     lines = len(results) + 2 * len(families)
-    figure = Figure(figsize=(8.6, 0.205 * lines + 1.5), layout="constrained")
+    figure = Figure(figsize=(9, 0.205 * lines + 1.5), layout="constrained")
     axes = figure.subplots()
     left = 0.5
     largest = max(max(r["lower_bound"], r["claimed_epsilon"]) for r in results)
@@ -159,11 +159,11 @@ def _draw(results: Sequence[Mapping[str, Any]]) -> Figure:
         for result in group:
             place += 1
             ticks.append(place)
-            names.append(_row(result, _adjacency(group)))
+            names.append(_row(result, group))
             _line(axes, result, place, left)
         place += 2
     axes.set_xscale("log")
-    axes.set_xlim(left, largest * 2.2)
+    axes.set_xlim(left, largest * 4)  # room for the numbers beside the longest bar
     ticks_shown = [0.5, 1, 2, 4, 8, 16, 32]
     axes.set_xticks(ticks_shown, [f"{tick:g}" for tick in ticks_shown])
     axes.minorticks_off()
@@ -182,23 +182,24 @@ def _draw(results: Sequence[Mapping[str, Any]]) -> Figure:
 
 def _heading(group: Sequence[Mapping[str, Any]]) -> str:
     """What all of a family's ε have in common."""
-    first = group[0]
-    status = "/".join(dict.fromkeys(result["status"] for result in group))
-    adjacency = _adjacency(group)
-    claimed = basis_text(first["basis"]) + (f" for {adjacency}" if adjacency else "")
-    return f"{first['family']}  (ε {claimed}, {status})"
+    claimed = basis_text(group[0]["basis"])
+    if adjacency := _common(group, "claimed_adjacency"):
+        claimed += f" for {adjacency}"
+    if status := _common(group, "status"):
+        claimed += f", {status}"
+    return f"{group[0]['family']}  (ε {claimed})"
 
 
-def _adjacency(group: Sequence[Mapping[str, Any]]) -> str | None:
-    """The adjacency of a family's claims, None where they have several."""
-    found = {result["claimed_adjacency"] for result in group}
+def _common(group: Sequence[Mapping[str, Any]], key: str) -> str | None:
+    """What a family's claims all have there, None where they differ."""
+    found = {result[key] for result in group}
     return found.pop() if len(found) == 1 else None
 
 
-def _row(result: Mapping[str, Any], adjacency: str | None) -> str:
-    """What stands beside a line; its adjacency too, unless the heading has it."""
-    own = "" if adjacency else f", {result['claimed_adjacency']}"
-    return f"{result['title']}{own}, δ = {delta_text(result['delta'])}"
+def _row(result: Mapping[str, Any], group: Sequence[Mapping[str, Any]]) -> str:
+    """What stands beside a line: all of its ε's label that the heading does not have."""
+    own = [result[key] for key in ("claimed_adjacency", "status") if not _common(group, key)]
+    return ", ".join([result["title"], *own, f"δ = {delta_text(result['delta'])}"])
 
 
 def _line(axes, result: Mapping[str, Any], place: float, left: float) -> None:
