@@ -15,6 +15,7 @@ from graphdp.audit import dpdgc as audit
 from graphdp.audit.bound import lower_bound, noise_bound
 from graphdp.audit.claims import get, run
 from graphdp.errors import GraphDPError
+from graphdp.methods import dpdgc
 from graphdp.privacy import dpdgc as plans
 from graphdp.privacy.calibration import calibrate
 from graphdp.privacy.group import Pair, privacy_loss
@@ -178,10 +179,11 @@ def test_bounds_on_the_noise_of_a_group_invert_its_trade_off():
 
 def test_the_observer_sees_every_noisy_round_and_changes_nothing():
     one, seen = phase("dpdgc", "k5", claims._FEW), []
+    head = dpdgc.head(4, 2, 0, ("x", "head"))
 
     def fit(observe):
         return decoupled.train_embedding(
-            *one.graph("present"), one.train, one.train[:0], one.rounds, classes=2, hidden=4,
+            *one.graph("present"), one.train, one.train[:0], one.rounds, head=head,
             learning_rate=0.01, stream=("x",), normalised=False, device="cpu", observe=observe,
         )  # fmt: skip
 

@@ -34,7 +34,6 @@ from graphdp.methods import dpdgc
 from graphdp.privacy.calibration import Calibration
 from graphdp.privacy.cells import check_rounds
 from graphdp.privacy.plan import PoissonGroupDPSGD, level_kind, neighbors
-from graphdp.rng import generator
 
 #: Of the rows of W; `release` has to bring it down to c = 1.
 ROW_NORM = 10.0
