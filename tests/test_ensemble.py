@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import opacus
@@ -30,7 +31,7 @@ from graphdp.ensemble.inputs import Scratch
 from graphdp.ensemble.networks import Layout, Stack
 from graphdp.ensemble.private import add_clipped_gradients
 from graphdp.errors import GraphDPError
-from graphdp.rng import generator
+from graphdp.rng import generator, stream_seed
 
 # Opacus' hooks on a first layer, whose input needs no gradient.
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")
@@ -445,6 +446,59 @@ def test_full_batch_training_equals_a_plain_loop(name, kind, batch_norm):
     best = train(network, features, labels, [one], FullBatch(20), dtype=torch.float64)[0]
     assert best.best_epoch == int(np.argmax(history)) + 1  # the first of the best
     assert best.val_accuracy == pytest.approx(max(history))
+
+
+@pytest.mark.parametrize(("name", "kind"), [c for c in CASES if c[0] not in STAGES])
+def test_dropout_is_that_of_a_plain_loop_with_the_same_masks(name, kind):
+    """Between norm and SELU, as in the authors' code; nodes with equal features are not merged."""
+    features, xs, labels = data(kind=kind)
+    network, one, rate = replace(networks(True)[name], dropout=0.4), member(3), 0.4
+    epochs = 6
+    fitted = train(
+        network, features, labels, [one], FullBatch(epochs), checkpoint="last", dtype=torch.float64
+    )[0]
+
+    net = plain(name, True, initial(Layout(network), [3]).arrays())
+    draws = torch.Generator().manual_seed(stream_seed(*one.stream, "dropout"))
+    shares = []
+
+    def drop(module, inputs, output):
+        if module.training:
+            mask = torch.empty(output.T.shape, dtype=output.dtype)
+            mask.bernoulli_(1 - rate, generator=draws)
+            shares.append(float(mask.mean()))
+            return output * mask.T / (1 - rate)
+
+    norms = [m for m in net.modules() if isinstance(m, nn.BatchNorm1d)]
+    for norm in norms:
+        norm.register_forward_hook(drop)
+    optimizer = torch.optim.Adam(net.parameters(), lr=one.learning_rate)
+    x, y = torch.from_numpy(xs[0]).double(), torch.from_numpy(labels)
+    for _ in range(epochs):
+        net.train()
+        optimizer.zero_grad()
+        F.cross_entropy(net(x[one.train]), y[one.train]).backward()
+        optimizer.step()
+    assert len(shares) == epochs * len(norms) and len(set(shares)) > 4  # new masks each time
+    for part, value in tensors(net):
+        np.testing.assert_allclose(
+            pick(fitted.parameters, part), value.detach().numpy(), rtol=1e-6, atol=1e-7
+        )
+    net.eval()
+    with torch.no_grad():
+        np.testing.assert_array_equal(fitted.predictions, net(x).argmax(1).numpy())
+
+
+def test_dropout_does_not_depend_on_the_block_and_is_not_for_dp_training():
+    features, _, labels = data(kind="sparse")
+    network = replace(networks(True)["mlp"], dropout=0.5)
+    alone = train(network, features, labels, [member(5)], FullBatch(3))[0]
+    both = train(network, features, labels, [member(4), member(5)], FullBatch(3))[1]
+    np.testing.assert_array_equal(alone.predictions, both.predictions)
+    with pytest.raises(GraphDPError, match="dropout is not for DP training"):
+        train(replace(network, batch_norm=False), features, labels, [member(5, 1.0)], private())
+    with pytest.raises(GraphDPError, match="at least 0 and below 1"):
+        replace(network, dropout=1.0)
 
 
 def test_the_best_epoch_keeps_its_own_parameters():

@@ -2,6 +2,7 @@
 a replaced node."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -66,6 +67,31 @@ def test_each_degree_bound_is_aggregated_over_its_own_edges(max_degree):
         assert release.noise_std == pytest.approx(multiplier * math.sqrt(max_degree), rel=1e-12)
         streams.add(release.stream)
     assert len(streams) == 4  # no noise is used twice
+
+
+@pytest.mark.parametrize("method", [gap, mlp])
+def test_dropout_reaches_every_network_and_has_no_name_where_there_is_none(method, monkeypatch):
+    graph = csbm(200, 6, 12, 3.25, 0.5, 0)
+    plain, dropped = (
+        method.Public(epochs=2, **more).model_dump(exclude_none=True)
+        for more in ({}, {"dropout": 0.5})
+    )
+    assert "dropout" not in plain and dropped == plain | {"dropout": 0.5}
+    networks = []
+    real = stages.train
+    monkeypatch.setattr(stages, "train", lambda *a, **k: (networks.append(a[0]), real(*a, **k))[1])
+    name = method.__name__.rpartition(".")[2]
+    block = Block(graph, "small", name, "none", "inf", [0], 7, "shared")
+    if method is gap:
+        encoder, other = (gap.encoder_settings("none", s) for s in (dropped, plain))
+        assert encoder == other | {"dropout": 0.5}
+        embeddings = gap.encode(block, [encoder])
+        releases = [{"seed": 0, "settings": gap.release_settings("none", dropped), "key": "x"}]
+        sums = np.zeros((dropped["hops"], graph.num_nodes, dropped["hidden"]), np.float32)
+        gap.fit(block, [dropped], embeddings, releases, SimpleNamespace(load=lambda name: sums))
+    else:
+        mlp.fit(block, [dropped])
+    assert [network.dropout for network in networks] == [0.5] * (2 if method is gap else 1)
 
 
 def replaceable(method, adjacency, calibrate_for="published", **changes):

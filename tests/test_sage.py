@@ -55,14 +55,14 @@ LABELS = np.random.default_rng(2).integers(0, CLASSES, NODES)
 
 @pytest.mark.parametrize("mp_layers", [1, 3])
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
-@pytest.mark.parametrize("symmetrise", [True, False])
-def test_network_against_pyg_layer_by_layer(mp_layers, kind, symmetrise):
-    """SAGEConv(aggr="sum", normalize, root_weight) and torch's layers with the same weights: two
-    members side by side, outputs and gradients."""
+@pytest.mark.parametrize(("symmetrise", "dropout"), [(True, 0.0), (False, 0.0), (False, 0.3)])
+def test_network_against_pyg_layer_by_layer(mp_layers, kind, symmetrise, dropout):
+    """SAGEConv(aggr="sum", normalize, root_weight) and torch's layers with the same weights (and
+    masks, between norm and SELU): two members side by side, outputs and gradients."""
     pytest.importorskip("torch_geometric")
     from torch_geometric.nn import SAGEConv
 
-    network = model.Sage(FEATURES, 16, mp_layers, CLASSES, batch_norm=True)
+    network = model.Sage(FEATURES, 16, mp_layers, CLASSES, batch_norm=True, dropout=dropout)
     indptr, indices = graph(symmetrise=symmetrise)
     sources = np.repeat(np.arange(NODES), np.diff(indptr))
     edge_index = torch.from_numpy(np.stack([sources, indices]).astype(np.int64))
@@ -73,15 +73,23 @@ def test_network_against_pyg_layer_by_layer(mp_layers, kind, symmetrise):
     running = {n: torch.stack([torch.zeros(32), torch.ones(32)]) for n in network.norms}
     matrix = model.SparseMatrix(model.in_matrix(aggregation.in_edges(indptr, indices)), like)
     given = model.SparseMatrix(x, like) if kind == "sparse" else dense(x)
-    ours = model.forward(network, values, running, given, matrix, training=True)
+    draws = [torch.Generator().manual_seed(s) for s in range(2)]
+    ours = model.forward(network, values, running, given, matrix, True, draws)
     ours.square().sum().backward()
     for s in range(2):
+        draw = torch.Generator().manual_seed(s)
+
+        def activation(h, draw=draw):
+            if dropout:
+                h = h * torch.empty(h.shape).bernoulli_(1 - dropout, generator=draw) / (1 - dropout)
+            return F.selu(h)
+
         p = {n: v[s].detach().clone().requires_grad_() for n, v in network.views(values).items()}
         norms = {n: torch.nn.BatchNorm1d(16) for n in network.norms}
         h = dense(x)
         for i in range(2):
             h = h @ p[f"base{i}.weight"] + p[f"base{i}.bias"]
-            h = F.selu(norms[f"base{i}_norm"](h))
+            h = activation(norms[f"base{i}_norm"](h))
         for k in range(mp_layers):
             conv = SAGEConv(16, 16, aggr="sum", normalize=True, root_weight=True)
             own = {
@@ -93,7 +101,7 @@ def test_network_against_pyg_layer_by_layer(mp_layers, kind, symmetrise):
                 n: tuple(v.shape) for n, v in own.items()
             }
             h = torch.func.functional_call(conv, own, (h, edge_index))
-            h = F.selu(norms[f"conv{k}_norm"](h))
+            h = activation(norms[f"conv{k}_norm"](h))
         theirs = h @ p["head.weight"] + p["head.bias"]
         torch.testing.assert_close(ours[:, s], theirs, rtol=1e-5, atol=1e-5)
         theirs.square().sum().backward()

@@ -11,7 +11,7 @@ On a CPU these passes are bound by memory: hence the reused buffers and the work
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from graphdp.ensemble.inputs import Block, DenseBlock, Scratch
 from graphdp.ensemble.networks import (
     BatchNorm,
     Branches,
+    Dropout,
     GroupNorm,
     Layer,
     Linear,
@@ -105,6 +106,8 @@ AnyDelta = Delta | AffineDelta | NormalisedDelta
 
 # What the first layer reads: a block, or for branches one block each.
 Input = Block | Sequence[Block]
+# (layer, shape (S, channels, rows)) -> what a dropout multiplies with, in a tensor of its own.
+Masks = Callable[[Dropout, Sequence[int]], Tensor]
 
 
 def forward(stack: Stack, inputs: Input, scratch: Scratch) -> tuple[Tensor, Tensor | None]:
@@ -138,6 +141,8 @@ def _forward(
                 x = torch.mul(x, scale, out=scratch(f"norm {layer.name}", x.shape)).add_(shift)
             case GroupNorm():
                 x, _ = _group_norm(layer, stack, x, scratch)
+            case Dropout():
+                pass
             case Selu():
                 x = _selu(layer, x, scratch)
             case Normalise():
@@ -147,19 +152,29 @@ def _forward(
 
 
 def forward_training(
-    stack: Stack, inputs: Input, scratch: Scratch, weights: Tensor | None = None
+    stack: Stack,
+    inputs: Input,
+    scratch: Scratch,
+    weights: Tensor | None = None,
+    masks: Masks | None = None,
 ) -> tuple[Tensor, list[Any]]:
     """Outputs (S, classes, rows) in training mode, and what `backward` needs of each layer.
 
     weights: (S, 1, rows), how many nodes each row stands for (0: padding); None for one each. Batch
-    norm uses the statistics of these nodes, and updates the running ones as torch does. The results
-    lie in `scratch`: finish the backward pass before its next use.
+    norm uses the statistics of these nodes, and updates the running ones as torch does. masks: for
+    networks with dropout. The results lie in `scratch`: finish the backward pass before its next
+    use.
     """
-    return _forward_training(stack, stack.layout.layers, inputs, scratch, weights)
+    return _forward_training(stack, stack.layout.layers, inputs, scratch, weights, masks)
 
 
 def _forward_training(
-    stack: Stack, layers: Sequence[Layer], x: Any, scratch: Scratch, weights: Tensor | None
+    stack: Stack,
+    layers: Sequence[Layer],
+    x: Any,
+    scratch: Scratch,
+    weights: Tensor | None,
+    masks: Masks | None,
 ) -> tuple[Tensor, list[Any]]:
     tape: list[Any] = []
     for layer in layers:
@@ -168,7 +183,7 @@ def _forward_training(
                 parts, tapes = [], []
                 for branch, own in zip(layer.branches, x, strict=True):
                     if branch:
-                        part, saved = _forward_training(stack, branch, own, scratch, weights)
+                        part, saved = _forward_training(stack, branch, own, scratch, weights, masks)
                     else:
                         part, saved = _tensor(own), []
                     parts.append(part)
@@ -187,6 +202,10 @@ def _forward_training(
             case GroupNorm():
                 x, saved = _group_norm(layer, stack, x, scratch)
                 tape.append(saved)
+            case Dropout():
+                mask = masks(layer, x.shape)
+                x = torch.mul(x, mask, out=scratch(f"dropout {layer.name}", x.shape))
+                tape.append(mask)
             case Selu():
                 x = _selu(layer, x, scratch)
                 tape.append(x)
@@ -243,6 +262,8 @@ def _backward(
                 x, inverse = saved
                 deltas.append(AffineDelta(layer, x, g))
                 g = _group_norm_backward(layer, stack, x, inverse, g, scratch)
+            case Dropout():
+                g = g.mul_(saved)
             case Selu():
                 torch.ops.aten.elu_backward.grad_input(
                     g, SELU_ALPHA, SELU_SCALE, 1.0, True, saved, grad_input=g

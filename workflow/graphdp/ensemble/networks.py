@@ -68,6 +68,15 @@ class Selu:
 
 
 @dataclass(frozen=True)
+class Dropout:
+    """`torch.nn.Dropout`: in training every entry is 0 with probability `rate`, and the others are
+    divided by 1 - `rate`."""
+
+    name: str
+    rate: float
+
+
+@dataclass(frozen=True)
 class Normalise:
     """Each row divided by its L2 norm, as `torch.nn.functional.normalize`."""
 
@@ -83,27 +92,33 @@ class Branches:
     outputs: int  # of each branch
 
 
-Layer = Linear | BatchNorm | GroupNorm | Selu | Normalise | Branches
+Layer = Linear | BatchNorm | GroupNorm | Dropout | Selu | Normalise | Branches
 
 
-def _activation(batch_norm: bool, name: str, channels: int, bias: str | None = None) -> list[Layer]:
+def _activation(
+    batch_norm: bool, dropout: float, name: str, channels: int, bias: str | None = None
+) -> list[Layer]:
     norm: list[Layer] = [BatchNorm(name, channels, bias)] if batch_norm else []
-    return [*norm, Selu(name)]
+    dropped: list[Layer] = [Dropout(name, dropout)] if dropout else []
+    return [*norm, *dropped, Selu(name)]
 
 
-def _perceptron(inputs: int, hidden: int, depth: int, outputs: int, norm: bool) -> list[Layer]:
-    """`depth` linear layers, all but the last followed by (batch norm and) SELU."""
+def _perceptron(
+    inputs: int, hidden: int, depth: int, outputs: int, norm: bool, dropout: float
+) -> list[Layer]:
+    """`depth` linear layers, all but the last followed by (batch norm, dropout and) SELU."""
     layers: list[Layer] = []
     for i in range(depth - 1):
         layers.append(Linear(f"linear{i}", inputs, hidden, absorbed=norm))
-        layers += _activation(norm, f"norm{i}", hidden, f"linear{i}.bias")
+        layers += _activation(norm, dropout, f"norm{i}", hidden, f"linear{i}.bias")
         inputs = hidden
     return [*layers, Linear(f"linear{depth - 1}", inputs, outputs)]
 
 
-def _head(width: int, classes: int, norm: bool) -> list[Layer]:
-    """Rows L2-normalised, (batch norm,) SELU and a linear layer to the classes."""
-    return [Normalise(), *_activation(norm, "head_norm", width), Linear("head", width, classes)]
+def _head(width: int, classes: int, norm: bool, dropout: float) -> list[Layer]:
+    """Rows L2-normalised, (batch norm, dropout,) SELU and a linear layer to the classes."""
+    activation = _activation(norm, dropout, "head_norm", width)
+    return [Normalise(), *activation, Linear("head", width, classes)]
 
 
 def _check(network: "Network", **least: int) -> None:
@@ -111,6 +126,8 @@ def _check(network: "Network", **least: int) -> None:
         if getattr(network, name) < value:
             kind = type(network).__name__
             raise GraphDPError(f"{name} of {kind} is {getattr(network, name)}: at least {value}")
+    if not 0 <= getattr(network, "dropout", 0.0) < 1:
+        raise GraphDPError(f"dropout is {network.dropout}: at least 0 and below 1")
 
 
 @dataclass(frozen=True)
@@ -125,6 +142,7 @@ class MLP:
     layers: int
     classes: int
     batch_norm: bool
+    dropout: float = 0.0
 
     def __post_init__(self):
         _check(self, layers=1)
@@ -132,7 +150,14 @@ class MLP:
     @property
     def sequence(self) -> tuple[Layer, ...]:
         return tuple(
-            _perceptron(self.in_features, self.hidden, self.layers, self.classes, self.batch_norm)
+            _perceptron(
+                self.in_features,
+                self.hidden,
+                self.layers,
+                self.classes,
+                self.batch_norm,
+                self.dropout,
+            )
         )
 
 
@@ -149,14 +174,16 @@ class Encoder:
     layers: int
     classes: int
     batch_norm: bool
+    dropout: float = 0.0
 
     def __post_init__(self):
         _check(self, layers=1)
 
     @property
     def sequence(self) -> tuple[Layer, ...]:
-        mlp = _perceptron(self.in_features, self.hidden, self.layers, self.hidden, self.batch_norm)
-        return (*mlp, *_head(self.hidden, self.classes, self.batch_norm))
+        shape = self.in_features, self.hidden, self.layers, self.hidden
+        mlp = _perceptron(*shape, self.batch_norm, self.dropout)
+        return (*mlp, *_head(self.hidden, self.classes, self.batch_norm, self.dropout))
 
 
 @dataclass(frozen=True)
@@ -172,6 +199,7 @@ class HopClassifier:
     hidden: int
     classes: int
     batch_norm: bool
+    dropout: float = 0.0
 
     def __post_init__(self):
         _check(self, hops=0)
@@ -179,7 +207,8 @@ class HopClassifier:
     @property
     def sequence(self) -> tuple[Layer, ...]:
         bases = Linear("bases", self.in_features, self.hidden, groups=self.hops + 1)
-        return (bases, *_head(self.hidden * (self.hops + 1), self.classes, self.batch_norm))
+        width = self.hidden * (self.hops + 1)
+        return (bases, *_head(width, self.classes, self.batch_norm, self.dropout))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@
 A[u, v] = 1 when u sends to v. GAP (USENIX Security 2023), section 7.2, "Model implementation
 details"; W, b and V are those of PyG's `SAGEConv(aggr="sum", normalize=True, root_weight=True)`,
 as in the authors' code. The paper leaves open the order of norm and SELU (norm first here, as in
-the other methods).
+its MLPs).
 
 Full batches: the members' columns stand side by side, (n, S · channels), so that one sparse product
 serves all members that are trained together on a graph. On a CPU that is one at a time: 16 columns
@@ -43,13 +43,15 @@ _NORM_EPS = 1e-6  # as in `ensemble.private`: rounds the clipping factor down
 
 @dataclass(frozen=True)
 class Sage:
-    """The shape of a network: `mp_layers` = K message-passing layers of `hidden` channels."""
+    """The shape of a network: `mp_layers` = K message-passing layers of `hidden` channels; dropout
+    (without privacy only) precedes every SELU."""
 
     in_features: int
     hidden: int
     mp_layers: int
     classes: int
     batch_norm: bool
+    dropout: float = 0.0
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -140,11 +142,13 @@ def forward(
     x: SparseMatrix | Tensor,
     neighbours: SparseMatrix,
     training: bool,
+    generators: Sequence[torch.Generator] = (),
 ) -> Tensor:
     """The logits of all nodes, (n, S, classes), differentiable in the parameters `values` (S, P).
 
     running: name of a batch norm -> its running mean and variance, (2, S · hidden); `training`
-    normalises by the statistics of all nodes and updates them. neighbours: Aᵀ.
+    normalises by the statistics of all nodes and updates them. neighbours: Aᵀ. generators: of each
+    member, for the dropout in training.
     """
     members = len(values)
     p = network.views(values)
@@ -158,6 +162,10 @@ def forward(
             statistics = running[norm]
             scale, shift = p[f"{norm}.weight"].flatten(), p[f"{norm}.bias"].flatten()
             h = F.batch_norm(h, statistics[0], statistics[1], scale, shift, training)
+        if training and network.dropout:
+            kept, shape = 1 - network.dropout, (len(h), network.hidden)
+            masks = [h.new_empty(shape).bernoulli_(kept, generator=g) for g in generators]
+            h = h * torch.cat(masks, 1).div_(kept)
         return F.selu(h)
 
     weight = (
@@ -240,9 +248,13 @@ def _train(
     kept = values.detach().clone()
     shares: list[np.ndarray | None] = [None] * count
     best_epoch = [0] * count
+    generators = [
+        torch.Generator(like.device).manual_seed(stream_seed(*member.stream, "dropout"))
+        for member in members
+    ]
     steps = range(epochs)
     for epoch in progress(steps, label) if label else steps:
-        logits = forward(network, values, running, x, neighbours, training=True)
+        logits = forward(network, values, running, x, neighbours, True, generators)
         loss = sum(
             F.cross_entropy(logits[nodes, s], labels[nodes])
             for s, nodes in enumerate(parts["train"])
@@ -342,8 +354,8 @@ def train_private(
     more than one message-passing layer, for noise that is not above 0, and if the parameters become
     infinite.
     """
-    if network.batch_norm or network.mp_layers != 1:
-        raise GraphDPError("DP training needs one message-passing layer and no batch norm")
+    if network.batch_norm or network.dropout or network.mp_layers != 1:
+        raise GraphDPError("DP training needs one message-passing layer, no batch norm or dropout")
     if not training.noise_std > 0:
         raise GraphDPError(f"noise of scale {training.noise_std} with a finite ε: calibrate it")
     like = _like(device, dtype)

@@ -24,14 +24,16 @@ from graphdp.ensemble.features import (
     StageInputs,
 )
 from graphdp.ensemble.inputs import Scratch
-from graphdp.ensemble.layers import Input, backward, forward, forward_training
+from graphdp.ensemble.layers import Input, Masks, backward, forward, forward_training
 from graphdp.ensemble.networks import (
+    Dropout,
     Encoder,
     HopClassifier,
     Layout,
     Network,
     Stack,
     StageClassifier,
+    leaves,
 )
 from graphdp.ensemble.optimiser import Adam
 from graphdp.ensemble.private import GaussianNoise, add_clipped_gradients
@@ -52,7 +54,8 @@ Observer = Callable[[list[int], Stack, Stack], None]
 class Member:
     """One model of a block.
 
-    stream: the name of its random streams; "init", "sampling" and "noise" are appended to it.
+    stream: the name of its random streams; "init", "sampling", "noise" and "dropout" are appended
+    to it.
     noise_multiplier: noise std / `DPAdam.sensitivity`; 0 unless trained by `DPAdam`.
     train, val, test: int64 node indices, none of them empty.
     initial: parameters and running statistics to start from, named and shaped as in
@@ -240,6 +243,8 @@ def _check(network, features, labels, members, training, checkpoint) -> np.ndarr
     if isinstance(training, DPAdam):
         if network.batch_norm:
             raise GraphDPError("batch norm mixes samples: DP training needs batch_norm=False")
+        if any(isinstance(layer, Dropout) for layer in leaves(network.sequence)):
+            raise GraphDPError("dropout is not for DP training: leave it out")
         if training.steps < 1 or training.batch_size < 1 or not training.max_grad_norm > 0:
             raise GraphDPError("DP training needs positive steps, batch_size and max_grad_norm")
         if training.sampling not in ("poisson", "fixed"):
@@ -472,10 +477,12 @@ class _Chunk:
     def _tensor(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.like.device, self.like.dtype)
 
-    def _distinct(self, s: int, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The distinct inputs among a member's nodes, and how often each occurs in each class:
-        int64 (rows,) and (classes, rows)."""
-        rows, place = np.unique(self.source.twins(nodes), return_inverse=True)
+    def _distinct(
+        self, s: int, nodes: np.ndarray, merge: bool = True
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The distinct inputs among a member's nodes (or, without `merge`, the nodes), and how
+        often each occurs in each class: int64 (rows,) and (classes, rows)."""
+        rows, place = np.unique(self.source.twins(nodes) if merge else nodes, return_inverse=True)
         classes = self.layout.network.classes
         cells = np.bincount(
             self.labels[s][nodes] * rows.size + place, minlength=classes * rows.size
@@ -517,7 +524,10 @@ class _Chunk:
         return self._fit_private(training, checkpoint, label, watch)
 
     def _fit_full(self, training: FullBatch, checkpoint: str, label: str) -> int:
-        found = [self._distinct(s, m.train) for s, m in enumerate(self.members)]
+        # Under dropout nodes with equal inputs differ: each has masks of its own.
+        dropped = any(isinstance(layer, Dropout) for layer in self.layout.leaves)
+        found = [self._distinct(s, m.train, not dropped) for s, m in enumerate(self.members)]
+        masks = self._masks([rows.size for rows, _ in found]) if dropped else None
         longest = max(rows.size for rows, _ in found)
         rows = [np.pad(rows, (0, longest - rows.size), mode="edge") for rows, _ in found]
         block = self.source.block(range(len(rows)), rows, training=True)
@@ -530,7 +540,7 @@ class _Chunk:
         gradients = self.stack.gradients()
         epochs = range(training.epochs)
         for _ in progress(epochs, label) if label else epochs:
-            logits, tape = forward_training(self.stack, block, self.scratch, weights)
+            logits, tape = forward_training(self.stack, block, self.scratch, weights, masks)
             # The gradient of the mean cross-entropy, over all nodes that a row stands for.
             g = torch.softmax(logits, 1)
             g = g if weights is None else g.mul_(weights)
@@ -541,6 +551,23 @@ class _Chunk:
             self.adam.step(gradients.values)
             self._end_epoch(checkpoint)
         return 0
+
+    def _masks(self, rows: list[int]) -> Masks:
+        """New masks at every call, from the members' own streams; rows: of each member."""
+        device = self.like.device
+        generators = [
+            torch.Generator(device).manual_seed(stream_seed(*m.stream, "dropout"))
+            for m in self.members
+        ]
+
+        def masks(layer: Dropout, shape: Sequence[int]) -> Tensor:
+            mask = self.scratch(f"mask {layer.name}", shape)
+            for one, count, drawn in zip(mask, rows, generators, strict=True):
+                one[:, :count].bernoulli_(1 - layer.rate, generator=drawn)
+                one[:, count:] = 0  # padding
+            return mask.div_(1 - layer.rate)
+
+        return masks
 
     def _fit_private(self, training: DPAdam, checkpoint: str, label: str, watch) -> int:
         batches = _Batches(training, self.source, self.labels, self.members, self.like)

@@ -22,6 +22,7 @@ from scipy.sparse import issparse
 from graphdp.errors import GraphDPError
 from graphdp.methods.block import Block, Run
 from graphdp.methods.settings import (
+    DROPOUT,
     FullBatchTraining,
     NonNegativeInt,
     PositiveFloat,
@@ -42,6 +43,7 @@ class Public(FullBatchTraining):
     hops: PositiveInt = HOPS
     encoder_layers: NonNegativeInt = ENCODER_LAYERS
     encoder_learning_rate: PositiveFloat | None = ENCODER_RATE
+    dropout: float | None = DROPOUT
 
 
 class Node(ReplaceableTraining):
@@ -73,7 +75,7 @@ def plan_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:
     """What the plan reads of a setting."""
     if level != "node":
         return {"hops": setting["hops"]}
-    names = ("hops", "max_degree", "epochs", "batch_size", "max_grad_norm", *_UNNAMED)
+    names = ("hops", "max_degree", "epochs", "batch_size", "max_grad_norm", *_OF_PLAN)
     return _part(setting, names) | {"encoder": setting["encoder_layers"] > 0}
 
 
@@ -84,7 +86,7 @@ def encoder_settings(level: str, setting: dict[str, Any]) -> dict[str, Any] | No
     """
     if setting["encoder_layers"] == 0:
         return None
-    names = ["hidden", "encoder_layers", "epochs"]
+    names = ["hidden", "encoder_layers", "epochs", "dropout"]
     if level == "node":
         names += ["hops", "batch_size", "max_grad_norm", "adjacency"]
     rate = setting.get("encoder_learning_rate", setting["learning_rate"])
@@ -93,7 +95,7 @@ def encoder_settings(level: str, setting: dict[str, Any]) -> dict[str, Any] | No
 
 def release_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:
     """What determines the noisy aggregates of a setting: encoder, plan (hence noise), K and D."""
-    names = ("hops", "max_degree", *_UNNAMED) if level == "node" else ("hops",)
+    names = ("hops", "max_degree", *_OF_PLAN) if level == "node" else ("hops",)
     return {
         "encoder": encoder_settings(level, setting),
         "plan": plan_settings(level, setting),
@@ -101,7 +103,8 @@ def release_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:
 
 
 #: Hyperparameters that a setting names only where they are not as GAP publishes them.
-_UNNAMED = ("degree_bound", "adjacency")
+_OF_PLAN = ("degree_bound", "adjacency")
+_UNNAMED = (*_OF_PLAN, "dropout")
 
 
 def _part(setting: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
@@ -121,7 +124,8 @@ def encode(block: Block, settings: list[dict[str, Any]]) -> dict[str, Any]:
 
     def network(setting: dict[str, Any]) -> Encoder:
         shape = graph.num_features, setting["hidden"], setting["encoder_layers"], graph.num_classes
-        return Encoder(*shape, batch_norm=block.level != "node")
+        dropout = setting.get("dropout", 0.0)
+        return Encoder(*shape, batch_norm=block.level != "node", dropout=dropout)
 
     models = train_runs(
         block,
@@ -217,7 +221,8 @@ def fit(
     def network(setting: dict[str, Any]) -> HopClassifier:
         width = setting["hidden"] if setting["encoder_layers"] else graph.num_features
         shape = setting["hops"], width, setting["hidden"], graph.num_classes
-        return HopClassifier(*shape, batch_norm=block.level != "node")
+        dropout = setting.get("dropout", 0.0)
+        return HopClassifier(*shape, batch_norm=block.level != "node", dropout=dropout)
 
     def features(runs: list[Run]) -> list[list]:
         inputs = []

@@ -10,7 +10,12 @@ from typing import Any
 from pydantic import Field
 
 from graphdp.methods.block import Block
-from graphdp.methods.settings import FullBatchTraining, PositiveInt, ReplaceableTraining
+from graphdp.methods.settings import (
+    DROPOUT,
+    FullBatchTraining,
+    PositiveInt,
+    ReplaceableTraining,
+)
 
 LAYERS = Field(3, description="linear layers")
 
@@ -19,6 +24,7 @@ class Public(FullBatchTraining):
     """MLP: no noise."""
 
     layers: PositiveInt = LAYERS
+    dropout: float | None = DROPOUT
 
 
 class Node(ReplaceableTraining):
@@ -48,7 +54,7 @@ def fit(block: Block, settings: list[dict[str, Any]]) -> list[tuple[int, dict[st
     def network(setting: dict[str, Any]) -> MLP:
         batch_norm = block.level != "node"
         shape = graph.num_features, setting["hidden"], setting["layers"], graph.num_classes
-        return MLP(*shape, batch_norm=batch_norm)
+        return MLP(*shape, batch_norm=batch_norm, dropout=setting.get("dropout", 0.0))
 
     models = train_runs(
         block,

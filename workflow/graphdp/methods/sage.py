@@ -25,6 +25,7 @@ from pydantic import Field
 from graphdp import perturbation, rng
 from graphdp.methods.block import Block
 from graphdp.methods.settings import (
+    DROPOUT,
     FullBatchTraining,
     PositiveInt,
     ReplaceableTraining,
@@ -39,6 +40,7 @@ class Public(FullBatchTraining):
     """SAGE-∞."""
 
     mp_layers: PositiveInt = LAYERS
+    dropout: float | None = DROPOUT
 
 
 class Edge(FullBatchTraining):
@@ -48,6 +50,7 @@ class Edge(FullBatchTraining):
     perturbation: Literal["asymmetric", "edge_rand", "lap_graph"] = Field(
         "asymmetric", description="how the graph is perturbed"
     )
+    dropout: float | None = DROPOUT
 
 
 class Node(ReplaceableTraining):
@@ -128,8 +131,10 @@ def _fit(block: Block, settings: list[dict[str, Any]], perturbed) -> list:
     by_graph: dict[Any, dict[Any, list[int]]] = {}
     for index, (seed, setting) in enumerate(runs):
         seen = (seed, setting["perturbation"]) if block.level == "edge" else None
+        width, depth = setting["hidden"], setting["mp_layers"]
+        dropout = setting.get("dropout", 0.0)
         shape = model.Sage(
-            graph.num_features, setting["hidden"], setting["mp_layers"], graph.num_classes, True
+            graph.num_features, width, depth, graph.num_classes, batch_norm=True, dropout=dropout
         )
         by_graph.setdefault(seen, {}).setdefault((shape, setting["epochs"]), []).append(index)
     models: list[Any] = [None] * len(runs)

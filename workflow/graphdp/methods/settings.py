@@ -9,6 +9,9 @@ PositiveInt = Annotated[int, Field(ge=1)]
 NonNegativeInt = Annotated[int, Field(ge=0)]
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
+#: Of the baselines as DPDGC trains them without noise (its appendix K); GAP's have none.
+DROPOUT = Field(None, gt=0, lt=1, description="dropout before every SELU, if any")
+
 
 class Settings(BaseModel):
     """One setting of a method's hyperparameters (a point of the grid)."""
