@@ -244,8 +244,7 @@ def _backward(
             case Branches():
                 parts = g.split(layer.outputs, 1)
                 for k, (branch, part) in enumerate(zip(layer.branches, parts, strict=True)):
-                    if branch:
-                        part = scratch(f"g branch {k}", part.shape).copy_(part)
+                    if branch:  # works in place on its part: nobody else reads that
                         _backward(stack, branch, saved[k], part, gradients, scratch, deltas)
             case NormalisedLinear():
                 deltas.append(NormalisedDelta(layer, saved[0], saved[2], g))
