@@ -551,7 +551,7 @@ def _wrap(text: str, width: int) -> str:
     """Lines of at most `width` characters, broken between phrases where phrases fit in a line."""
     phrases = re.split(r"(?<=[;,]) ", text)
     kept = " ".join(p.replace(" ", "\u00a0") if len(p) <= width else p for p in phrases)
-    return "\n".join(textwrap.wrap(kept, width))
+    return "\n".join(textwrap.wrap(kept, width, break_on_hyphens=False))
 
 
 def _ticks(ax: Axes, values: Sequence[float]) -> None:
