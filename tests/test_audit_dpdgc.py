@@ -179,7 +179,7 @@ def test_bounds_on_the_noise_of_a_group_invert_its_trade_off():
 
 def test_the_observer_sees_every_noisy_round_and_changes_nothing():
     one, seen = phase("dpdgc", "k5", claims._FEW), []
-    head = dpdgc.head(4, 2, 0, ("x", "head"))
+    head = dpdgc.head(4, 2, ("x", "head"))
 
     def fit(observe):
         return decoupled.train_embedding(

@@ -157,7 +157,7 @@ def test_embedding_without_noise_is_a_plain_loop(graph, rows, batch_norm, weight
 def test_the_heads():
     """Orthonormal columns; in the authors' code scaled, and from its second repeat on a reset
     linear layer."""
-    columns, bias = dpdgc.head(16, 4, 7, ("h",))
+    columns, bias = dpdgc.head(16, 4, ("h",))
     np.testing.assert_allclose(columns.T @ columns, np.eye(4), atol=1e-12)
     assert (bias == 0).all()
     first, bias = dpdgc.official_head(64, 5, 0, ("h",))
@@ -168,7 +168,7 @@ def test_the_heads():
     # The variance of U(±1/8) over 320 draws; five standard deviations (4th moment: kurtosis 1.8).
     assert abs(later.var() * 192 - 1) < 5 * math.sqrt(0.8 / 320)
     with pytest.raises(GraphDPError, match="widen `hidden`"):
-        dpdgc.head(3, 4, 0, ("h",))
+        dpdgc.head(3, 4, ("h",))
 
 
 class PlainLinkx(nn.Module):
@@ -299,7 +299,7 @@ def private(sampling="poisson", **changes):
 
 def run_embedding(graph, rows, rounds, **changes):
     settings = dict(
-        head=dpdgc.head(HIDDEN, graph.num_classes, 0, (1, "head")), learning_rate=0.01,
+        head=dpdgc.head(HIDDEN, graph.num_classes, (1, "head")), learning_rate=0.01,
         stream=(1, "a"), normalised=True, device="cpu",
     )  # fmt: skip
     train, val = np.arange(0, 60), np.arange(60, 75)

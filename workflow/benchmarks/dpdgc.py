@@ -43,7 +43,7 @@ def sparse_arm(indptr, indices, labels, classes: int, train: np.ndarray, epochs:
         train,
         train[:1],
         rounds,
-        head=head(HIDDEN, classes, 0, ("benchmark", "head")),
+        head=head(HIDDEN, classes, ("benchmark", "head")),
         learning_rate=1e-3,
         stream=("benchmark",),
         normalised=True,

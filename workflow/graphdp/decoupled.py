@@ -392,10 +392,10 @@ def train_embedding(
     dtype: torch.dtype = torch.float32,
     observe: Observer | None = None,
 ) -> Embedding:
-    """Train DP-Emb on the rows of A, the in-edges of each node (Algorithm 2, line 13).
+    """Train DP-Emb on the rows of A, the lists of the nodes (Algorithm 2, line 13).
 
     indptr, indices: CSR of A, int64 (n + 1,) and integers (m,); row i lists the nodes that i
-    receives from. labels: int64 (n,). train, val: int64 nodes. head: R (h, C) and its bias (C,).
+    points to. labels: int64 (n,). train, val: int64 nodes. head: R (h, C) and its bias (C,).
     normalised: keep the rows of W at norm c = 1 from the start and after every step; being a
     function of the noisy weights alone, that is post-processing. batch_norm: as
     `EmbeddingGradient`. weight_decay, observe: as `descend`. checkpoint: "last", or

@@ -303,7 +303,7 @@ def phase_scores(phase: Phase, world: str, draws: int, seed: int) -> np.ndarray:
 
     for run in range(draws):
         stream = ("audit", seed, "embedding", world, run)
-        head = dpdgc.head(HIDDEN, CLASSES, seed, (*stream, "head"))
+        head = dpdgc.head(HIDDEN, CLASSES, (*stream, "head"))
         direction: torch.Tensor | None = None
         means: tuple[np.ndarray, ...] = ()
 

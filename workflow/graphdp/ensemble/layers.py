@@ -243,9 +243,9 @@ def _backward(
         match layer:
             case Branches():
                 parts = g.split(layer.outputs, 1)
-                for k, (branch, part) in enumerate(zip(layer.branches, parts, strict=True)):
+                for branch, part, own in zip(layer.branches, parts, saved, strict=True):
                     if branch:  # works in place on its part: nobody else reads that
-                        _backward(stack, branch, saved[k], part, gradients, scratch, deltas)
+                        _backward(stack, branch, own, part, gradients, scratch, deltas)
             case NormalisedLinear():
                 deltas.append(NormalisedDelta(layer, saved[0], saved[2], g))
                 g = _normalised_linear_backward(layer, stack, saved, g, scratch)

@@ -162,7 +162,7 @@ def embed(block: Block, settings: list[dict[str, Any]]) -> dict[str, np.ndarray]
         checkpoint = "last" if corrected and block.level != "none" else block.checkpoint
         # Split and checkpoint shape the weights: studies that differ there share no noise.
         stream = block.stream(seed, "embedding", block.split_rule, checkpoint, key(setting))
-        make_head = head if corrected else official_head
+        shape, name = (setting["hidden"], graph.num_classes), (*stream, "head")
         model = train_embedding(
             rows.indptr,
             rows.indices,
@@ -170,7 +170,7 @@ def embed(block: Block, settings: list[dict[str, Any]]) -> dict[str, np.ndarray]
             split.train,
             split.val,
             rounds,
-            head=make_head(setting["hidden"], graph.num_classes, seed, (*stream, "head")),
+            head=head(*shape, name) if corrected else official_head(*shape, seed, name),
             learning_rate=setting["learning_rate"],
             stream=stream,
             normalised=corrected,
@@ -189,7 +189,7 @@ def embed(block: Block, settings: list[dict[str, Any]]) -> dict[str, np.ndarray]
     return embeddings
 
 
-def head(hidden: int, classes: int, seed: int, stream: tuple) -> tuple[np.ndarray, np.ndarray]:
+def head(hidden: int, classes: int, stream: tuple) -> tuple[np.ndarray, np.ndarray]:
     """The fixed head R with orthonormal columns, float64 (h, C), and its bias 0 (C,).
 
     Raises GraphDPError for more classes than hidden units.
@@ -211,7 +211,7 @@ def official_head(
     from graphdp import rng
 
     if seed == 0:
-        columns, bias = head(hidden, classes, seed, stream)
+        columns, bias = head(hidden, classes, stream)
         return columns * np.sqrt(6 / hidden), bias
     drawn = rng.generator(*stream).uniform(-1, 1, (hidden + 1, classes)) / np.sqrt(hidden)
     return drawn[:-1], drawn[-1]
