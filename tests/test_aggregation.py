@@ -15,7 +15,7 @@ from scipy import stats
 
 from graphdp import aggregation, degree, io, rng
 from graphdp.aggregation import AggregateCache, Release
-from graphdp.data.graph import Graph
+from graphdp.data.graph import Graph, in_edges
 from graphdp.errors import GraphDPError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,7 +28,7 @@ def csr(adjacency):
 
 
 def edges_of(adjacency):
-    return aggregation.in_edges(*csr(adjacency))
+    return in_edges(*csr(adjacency))
 
 
 def random_adjacency(nodes, density, seed=0):
@@ -123,7 +123,7 @@ def test_sums_are_exact_at_a_hub():
     x = aggregation.normalize_rows(
         1 + np.random.default_rng(0).random((nodes, 3)).astype(np.float32)
     )
-    sums = aggregation.sum_in_edges(aggregation.in_edges(indptr, indices), x)
+    sums = aggregation.sum_in_edges(in_edges(indptr, indices), x)
     integers = (x[:-1].astype(np.float64) * 2**30).astype(np.int64)
     assert np.array_equal(sums[-1] * 2**30, integers.sum(axis=0))
     assert not sums[:-1].any()
@@ -182,7 +182,7 @@ def test_one_participant_of_a_bounded_graph_moves_other_rows_by_at_most_sqrt_d(
     def bounded_sum(adjacency):
         indptr, indices = csr(adjacency)
         keep = degree.bound_out_degree(indptr, indices, max_degree, seed)
-        edges = aggregation.in_edges(*degree.apply_mask(indptr, indices, keep))
+        edges = in_edges(*degree.apply_mask(indptr, indices, keep))
         return aggregation.sum_in_edges(edges, x)
 
     without = adjacency.copy()
@@ -381,9 +381,9 @@ def test_the_cache_holds_what_the_mechanism_makes(tmp_path):
     full, bounded = make_release(), make_release(stream=("bounded",))
     (name,) = cache.release(graph, None, [full])
     (masked,) = cache.release(graph, keep, [bounded])
-    edges = aggregation.in_edges(graph.indptr, graph.indices)
+    edges = in_edges(graph.indptr, graph.indices)
     assert np.array_equal(cache.load(name), aggregation.private_hops(edges, [full])[0])
-    edges = aggregation.in_edges(*degree.apply_mask(graph.indptr, graph.indices, keep))
+    edges = in_edges(*degree.apply_mask(graph.indptr, graph.indices, keep))
     assert np.array_equal(cache.load(masked), aggregation.private_hops(edges, [bounded])[0])
 
 
@@ -442,7 +442,7 @@ def test_regenerating_gives_the_same_bytes_in_another_process_with_other_threads
     code = (
         "import sys, numpy as np\n"
         "from graphdp.aggregation import AggregateCache, Release\n"
-        "from graphdp.data.graph import Graph\n"
+        "from graphdp.data.graph import Graph, in_edges\n"
         "folder = sys.argv[1]\n"
         "release = Release(np.load(folder + '/x0.npy'), 3, 1.5, True, ('test', 0))\n"
         "cache = AggregateCache(folder + '/there')\n"

@@ -9,6 +9,7 @@ from scipy import stats
 from graphdp import aggregation, degree
 from graphdp.audit import aggregation as audit
 from graphdp.audit.aggregation import Mechanism
+from graphdp.data.graph import in_edges
 from graphdp.rng import stream_seed
 
 ALPHA = 1e-6
@@ -45,7 +46,7 @@ def test_a_copy_is_released_by_the_code_that_the_workflow_runs():
     hops = audit.released(construction, mechanism, "present", 1, "one")
     indptr, indices, x0 = audit.copies_of(construction, "present", 1)
     keep = degree.bound_out_degree(indptr, indices, 3, stream_seed("one", "degree"))
-    edges = aggregation.in_edges(*degree.apply_mask(indptr, indices, keep))
+    edges = in_edges(*degree.apply_mask(indptr, indices, keep))
     release = aggregation.Release(x0, 2, 1.5, True, ("one", "noise"))
     assert np.array_equal(hops[:, 0], aggregation.private_hops(edges, [release])[0])
 

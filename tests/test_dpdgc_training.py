@@ -12,8 +12,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from ensemble_fixture import one_thread  # noqa: F401  (used by every test here)
-from graphdp import aggregation, decoupled, rng
+from graphdp import decoupled, rng
 from graphdp.data.csbm import csbm
+from graphdp.data.graph import InEdges, in_edges
 from graphdp.decoupled import (
     Classifier,
     DenseRows,
@@ -45,7 +46,7 @@ def graph():
 
 @pytest.fixture
 def rows(graph):
-    return aggregation.in_edges(graph.indptr, graph.indices)
+    return in_edges(graph.indptr, graph.indices)
 
 
 def dense(rows):
@@ -532,7 +533,7 @@ def test_columns_are_bounded_and_rows_keep_their_own_entries():
 
     graph = Directed()
     graph.indptr, graph.indices = indptr, indices
-    a = dense(aggregation.InEdges(indptr, indices))
+    a = dense(InEdges(indptr, indices))
     assert a[0].sum() == nodes - 1 and a[:, 0].sum() == 0
     kept = dense(dpdgc.bounded_rows(graph, bound, 7))
     assert (kept <= a).all()

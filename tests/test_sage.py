@@ -13,9 +13,12 @@ from scipy import sparse, stats
 
 from graphdp import aggregation, degree, methods
 from graphdp.data.csbm import csbm
-from graphdp.data.graph import csr_from_edges
-from graphdp.ensemble import FullBatch, Member
+from graphdp.data.graph import csr_from_edges, in_edges
+from graphdp.ensemble import DPAdam, FullBatch, GraphInputs, Member, Sage, layers, predict, train
 from graphdp.ensemble import sage as model
+from graphdp.ensemble.features import SharedDense, SharedSparse
+from graphdp.ensemble.inputs import Neighbours, Scratch
+from graphdp.ensemble.networks import Layout, Stack
 from graphdp.errors import GraphDPError
 from graphdp.methods import rows, sage
 from graphdp.methods.block import Block
@@ -62,76 +65,102 @@ def test_network_against_pyg_layer_by_layer(mp_layers, kind, symmetrise, dropout
     pytest.importorskip("torch_geometric")
     from torch_geometric.nn import SAGEConv
 
-    network = model.Sage(FEATURES, 16, mp_layers, CLASSES, batch_norm=True, dropout=dropout)
+    network = Sage(FEATURES, 16, mp_layers, CLASSES, batch_norm=True, dropout=dropout)
     indptr, indices = graph(symmetrise=symmetrise)
     sources = np.repeat(np.arange(NODES), np.diff(indptr))
     edge_index = torch.from_numpy(np.stack([sources, indices]).astype(np.int64))
-    x = features(kind)
-    like = torch.empty(0)
-    values = np.stack([network.initial(np.random.default_rng(seed)) for seed in (5, 6)])
-    values = torch.from_numpy(values).float().requires_grad_()
-    running = {n: torch.stack([torch.zeros(32), torch.ones(32)]) for n in network.norms}
-    matrix = model.SparseMatrix(model.in_matrix(aggregation.in_edges(indptr, indices)), like)
-    given = model.SparseMatrix(x, like) if kind == "sparse" else dense(x)
+    like = torch.empty(0, dtype=torch.float64)
+    layout = Layout(network, Neighbours(in_edges(indptr, indices), like))
+    stack = Stack(layout, *(
+        torch.from_numpy(np.stack(part))
+        for part in zip(*(layout.initial(np.random.default_rng(s)) for s in (5, 6)), strict=True)
+    ))  # fmt: skip
+    start = [Stack(layout, m.values.clone(), m.running.clone()).arrays() for m in stack.members]
+    x = features(kind).astype(np.float64)
+    source = SharedSparse(x, layout, like) if kind == "sparse" else SharedDense(x, like)
+    block = source.block([0, 1], [np.arange(NODES)] * 2, training=True)
     draws = [torch.Generator().manual_seed(s) for s in range(2)]
-    ours = model.forward(network, values, running, given, matrix, True, draws)
-    ours.square().sum().backward()
+
+    def masks(layer, shape):
+        kept = 1 - layer.rate
+        drawn = [torch.empty(shape[1:], dtype=torch.float64) for _ in draws]
+        pairs = zip(drawn, draws, strict=True)
+        return torch.stack([m.bernoulli_(kept, generator=g) / kept for m, g in pairs])
+
+    scratch = Scratch(like)
+    ours, tape = layers.forward_training(stack, block, scratch, masks=masks)
+    ours = ours.clone()
+    gradients = stack.gradients()
+    for delta in layers.backward(stack, tape, 2 * ours, gradients, scratch):
+        delta.add_to(gradients)
     for s in range(2):
         draw = torch.Generator().manual_seed(s)
 
         def activation(h, draw=draw):
             if dropout:
-                h = h * torch.empty(h.shape).bernoulli_(1 - dropout, generator=draw) / (1 - dropout)
+                mask = torch.empty(h.T.shape, dtype=h.dtype).bernoulli_(1 - dropout, generator=draw)
+                h = h * mask.T / (1 - dropout)
             return F.selu(h)
 
-        p = {n: v[s].detach().clone().requires_grad_() for n, v in network.views(values).items()}
-        norms = {n: torch.nn.BatchNorm1d(16) for n in network.norms}
+        p = {n: torch.from_numpy(v).requires_grad_() for n, v in start[s].items()}
+        norms = {n: torch.nn.BatchNorm1d(16).double() for n in network_norms(mp_layers)}
         h = dense(x)
         for i in range(2):
-            h = h @ p[f"base{i}.weight"] + p[f"base{i}.bias"]
+            h = h @ p[f"base{i}.weight"].T + p[f"base{i}.bias"]
             h = activation(norms[f"base{i}_norm"](h))
         for k in range(mp_layers):
             conv = SAGEConv(16, 16, aggr="sum", normalize=True, root_weight=True)
             own = {
-                "lin_l.weight": p[f"conv{k}.weight"].T,
+                "lin_l.weight": p[f"conv{k}.weight"],
                 "lin_l.bias": p[f"conv{k}.bias"],
-                "lin_r.weight": p[f"conv{k}.root"].T,
+                "lin_r.weight": p[f"conv{k}.root"],
             }
             assert {n: tuple(v.shape) for n, v in conv.named_parameters()} == {
                 n: tuple(v.shape) for n, v in own.items()
             }
             h = torch.func.functional_call(conv, own, (h, edge_index))
             h = activation(norms[f"conv{k}_norm"](h))
-        theirs = h @ p["head.weight"] + p["head.bias"]
-        torch.testing.assert_close(ours[:, s], theirs, rtol=1e-5, atol=1e-5)
+        theirs = h @ p["head.weight"].T + p["head.bias"]
+        torch.testing.assert_close(ours[s].T, theirs, rtol=1e-8, atol=1e-10)
         theirs.square().sum().backward()
-        gradient = network.views(values.grad)
+        found = Stack(layout, gradients.values[s : s + 1]).arrays()
         for name, parameter in p.items():
             if "norm" not in name:
-                torch.testing.assert_close(gradient[name][s], parameter.grad, rtol=1e-3, atol=1e-4)
+                expected = parameter.grad.numpy()
+                np.testing.assert_allclose(found[name], expected, rtol=1e-7, atol=1e-8)
+        after = stack.members[s].arrays()
         for name, norm in norms.items():
-            columns = slice(16 * s, 16 * s + 16)
-            torch.testing.assert_close(running[name][0, columns], norm.running_mean)
-            torch.testing.assert_close(running[name][1, columns], norm.running_var)
+            for part in ("weight", "bias"):
+                expected = getattr(norm, part).grad.numpy()
+                np.testing.assert_allclose(found[f"{name}.{part}"], expected, rtol=1e-7, atol=1e-8)
+            for part in ("running_mean", "running_var"):
+                np.testing.assert_allclose(after[f"{name}.{part}"], getattr(norm, part), rtol=1e-8)
+
+
+def network_norms(mp_layers):
+    return ["base0_norm", "base1_norm", *(f"conv{k}_norm" for k in range(mp_layers))]
 
 
 def test_initial_parameters_are_pygs():
     """Bounds of the uniform draws: 1/√fan_in for weights and biases."""
-    network = model.Sage(FEATURES, 16, 2, CLASSES, batch_norm=True)
-    values = torch.from_numpy(network.initial(np.random.default_rng(0)))[None]
-    views = network.views(values)
-    assert 0.9 / 3 < views["base0.weight"].abs().max() <= 1 / 3
-    assert 0.2 < views["conv1.root"].abs().max() <= 0.25
+    layout = Layout(Sage(FEATURES, 16, 2, CLASSES, batch_norm=True))
+    drawn = layout.initial(np.random.default_rng(0))
+    views = Stack(layout, *(torch.from_numpy(part)[None] for part in drawn)).arrays()
+    assert 0.9 / 3 < np.abs(views["base0.weight"]).max() <= 1 / 3
+    assert 0.2 < np.abs(views["conv1.root"]).max() <= 0.25
     assert (views["conv0_norm.weight"] == 1).all() and (views["conv0_norm.bias"] == 0).all()
-    assert sum(v.numel() for v in views.values()) == values.numel()
+    drawn = model.initial(private_network(), np.random.default_rng(0))
+    views = model.parameters(private_network(), drawn)
+    assert sum(v.numel() for v in views.values()) == drawn.numel()
+    assert 0.9 / 3 < views["base0.weight"].abs().max() <= 1 / 3
 
 
 def fit(seeds, checkpoint="best_validation", epochs=30, **changes):
-    network = model.Sage(FEATURES, 16, 2, CLASSES, batch_norm=True)
-    edges = aggregation.in_edges(*graph())
+    network = Sage(FEATURES, 16, 2, CLASSES, batch_norm=True)
+    inputs = GraphInputs(features("sparse"), in_edges(*graph()))
     members = [member(seed) for seed in seeds]
-    return model.train(
-        network, features("sparse"), LABELS, edges, members, FullBatch(epochs),
+    return train(
+        network, inputs, LABELS, members, FullBatch(epochs),
         checkpoint=checkpoint, device="cpu", **changes,
     )  # fmt: skip
 
@@ -144,22 +173,24 @@ def test_a_members_result_does_not_depend_on_its_block():
 
 
 def test_side_by_side_is_the_same_as_one_by_one():
-    """The stacked passes that a GPU takes, in float64 against one member at a time."""
-    network = model.Sage(FEATURES, 16, 2, CLASSES, batch_norm=True)
-    like = torch.empty(0, dtype=torch.float64)
-    matrix = model.SparseMatrix(model.in_matrix(aggregation.in_edges(*graph())), like)
-    x, labels = model.SparseMatrix(features("sparse"), like), torch.from_numpy(LABELS)
+    """Two members in one stack, in float64, against one member at a time."""
+    network = Sage(FEATURES, 16, 2, CLASSES, batch_norm=True)
+    inputs = GraphInputs(features("sparse"), in_edges(*graph()))
+    members = [member(1, rate=0.01), member(2, rate=0.05)]
 
     def run(members):
-        return model._train(network, x, labels, matrix, members, 20, "last", "", like)
+        return train(
+            network, inputs, LABELS, members, FullBatch(20), dtype=torch.float64, device="cpu"
+        )
 
-    for one, both in zip(
-        [run([member(s, rate=r)])[0] for s, r in ((1, 0.01), (2, 0.05))],
-        run([member(1, rate=0.01), member(2, rate=0.05)]),
-        strict=True,
-    ):
+    together = run(members)
+    for one, both in zip([run([m])[0] for m in members], together, strict=True):
         for name, value in one.parameters.items():
             np.testing.assert_allclose(value, both.parameters[name], rtol=1e-8, atol=1e-10)
+        np.testing.assert_array_equal(one.predictions, both.predictions)
+    # What is predicted from the kept parameters, in a call of its own.
+    again = predict(network, inputs, together[0].parameters, dtype=torch.float64, device="cpu")
+    np.testing.assert_array_equal(again, together[0].predictions)
 
 
 def test_training_keeps_the_asked_checkpoint():
@@ -175,12 +206,12 @@ def test_training_keeps_the_asked_checkpoint():
 
 
 def private_network():
-    return model.Sage(FEATURES, 16, 1, CLASSES, batch_norm=False)
+    return Sage(FEATURES, 16, 1, CLASSES, batch_norm=False)
 
 
 def subgraph_loss(network, values, x, lists, node):
     """The loss of one sample, written for one node at a time."""
-    p = {n: v[0] for n, v in network.views(values[None]).items()}
+    p = model.parameters(network, values)
 
     def base(rows):
         h = F.selu(rows @ p["base0.weight"] + p["base0.bias"])
@@ -198,11 +229,11 @@ def subgraph_loss(network, values, x, lists, node):
 def test_per_sample_gradients_against_autograd(kind):
     network = private_network()
     indptr, indices = graph(edges=90, symmetrise=False, seed=8)
-    edges = aggregation.in_edges(indptr, indices)
+    edges = in_edges(indptr, indices)
     x = features(kind)
     lists = [edges.indices[edges.indptr[v] : edges.indptr[v + 1]] for v in range(NODES)]
     assert min(map(len, lists)) == 0 < max(map(len, lists))  # isolated nodes among them
-    values = torch.from_numpy(network.initial(np.random.default_rng(4))).float()
+    values = model.initial(network, np.random.default_rng(4)).float()
     samples = model.SubGraphs(network, x, edges, torch.empty(0))
     batch = np.arange(0, NODES, 2)
     ours = samples.per_sample(values, batch, torch.from_numpy(LABELS))
@@ -246,8 +277,8 @@ def test_a_node_enters_the_samples_of_its_out_neighbours_and_its_own_only():
     """What N_g = D + 1 counts: change one node's features and see whose gradient moves."""
     network = private_network()
     indptr, indices = graph(edges=90, symmetrise=False, seed=8)
-    edges = aggregation.in_edges(indptr, indices)
-    values = torch.from_numpy(network.initial(np.random.default_rng(4))).float()
+    edges = in_edges(indptr, indices)
+    values = model.initial(network, np.random.default_rng(4)).float()
     x = features("dense")
     other = x.copy()
     other[11] += 1
@@ -277,7 +308,7 @@ def test_fixed_size_samples_are_uniform_subsets_and_independent_of_each_other():
 
 
 def train_private(noise_std=1e-3, steps=40, **changes):
-    edges = aggregation.in_edges(*graph())
+    edges = in_edges(*graph())
     training = model.FixedSizeDP(8, steps, 1.0, noise_std)
     return model.train_private(
         changes.get("network", private_network()), features("sparse"), LABELS, edges,
@@ -290,7 +321,7 @@ def test_private_training_learns_and_counts_its_rounds():
     assert fitted.rounds == 150
     norms = np.linalg.norm(fitted.embedding, axis=1)
     np.testing.assert_allclose(norms, 1, atol=1e-5)
-    edges = aggregation.in_edges(*graph())
+    edges = in_edges(*graph())
     sums = aggregation.sum_in_edges(edges, fitted.embedding)
     logits = model.logits_of(fitted.parameters, fitted.embedding, sums.astype(np.float32))
     accuracy = (logits.argmax(1) == LABELS)[member().train].mean()
@@ -305,15 +336,12 @@ def test_noise_of_the_stated_scale_is_added():
     """One step from the same start with and without much noise: Adam's first step is the sign of
     the gradient, so noise of scale 1e6 flips about half of them."""
     quiet, loud = train_private(1e-9, 1), train_private(1e6, 1)
-    start = {
-        n: v[0].numpy()
-        for n, v in private_network()
-        .views(torch.from_numpy(private_network().initial(
-            model.generator(*member().stream, "init"))).float()[None])
-        .items()
-    }  # fmt: skip
+    network = private_network()
+    start = model.initial(network, model.generator(*member().stream, "init")).float()
+    start = model.parameters(network, start)
     steps = [
-        np.concatenate([(f.parameters[n] - start[n]).ravel() for n in start]) for f in (quiet, loud)
+        np.concatenate([(f.parameters[n] - start[n].numpy()).ravel() for n in start])
+        for f in (quiet, loud)
     ]
     flipped = np.mean(np.sign(steps[0]) != np.sign(steps[1]))
     assert 0.3 < flipped < 0.7
@@ -322,8 +350,12 @@ def test_noise_of_the_stated_scale_is_added():
 def test_what_private_training_refuses():
     with pytest.raises(GraphDPError, match="finite ε"):
         train_private(0.0)
+    inputs = GraphInputs(features("sparse"), in_edges(*graph()))
+    noisy = DPAdam(2, 8, 1 / 3, 4, 1.0)
+    with pytest.raises(GraphDPError, match="message passing mixes samples"):
+        train(private_network(), inputs, LABELS, [member(noise=1.0)], noisy)
     with pytest.raises(GraphDPError, match="one message-passing layer"):
-        train_private(network=model.Sage(FEATURES, 16, 2, CLASSES, batch_norm=False))
+        train_private(network=Sage(FEATURES, 16, 2, CLASSES, batch_norm=False))
 
 
 # --- the method: releases, rows ---
@@ -350,7 +382,7 @@ def make_block(graph, level, settings, seeds=(0, 1), **changes):
 
 def edge_settings(**lists):
     return [
-        sage.Edge(epochs=3, **dict(zip(lists, values, strict=True))).model_dump()
+        sage.Edge(epochs=3, **dict(zip(lists, values, strict=True))).model_dump(exclude_none=True)
         for values in itertools.product(*lists.values())
     ]
 
@@ -401,7 +433,7 @@ def test_the_shares_of_epsilon_reach_the_perturbation(small, monkeypatch):
 
 
 def test_level_none_learns_from_the_graph_and_reads_nothing_else(small):
-    settings = [sage.Public(mp_layers=2, epochs=60).model_dump()]
+    settings = [sage.Public(mp_layers=2, epochs=60).model_dump(exclude_none=True)]
     fitted = sage.fit(make_block(small, "none", settings, seeds=(0,)), settings, {}, None, {})
     assert fitted[0][2].test_accuracy > 0.8
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from graphdp import aggregation, degree, job
+from graphdp.data.graph import in_edges
 
 # Spread of the logarithm of the expected degrees: a largest degree of about 200 times the mean.
 SPREAD = 1.2
@@ -105,7 +106,7 @@ def main() -> None:
     )
     graph, applying = timed("apply the mask", partial(degree.apply_mask, *graph, keep))
     print(f"{len(graph[1])} edges kept")
-    edges, sorting = timed("sort the edges by target", partial(aggregation.in_edges, *graph))
+    edges, sorting = timed("sort the edges by target", partial(in_edges, *graph))
     del graph, keep
 
     x0 = np.random.default_rng(1).standard_normal((args.nodes, args.columns), dtype=np.float32)

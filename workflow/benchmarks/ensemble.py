@@ -86,6 +86,7 @@ def run_arm(args: argparse.Namespace) -> None:
 def ensemble(part: str, device: str):
     """The project's own way: both training stages as one block, aggregates of all seeds at once."""
     from graphdp import aggregation
+    from graphdp.data.graph import in_edges
     from graphdp.degree import apply_mask, bound_out_degree
     from graphdp.ensemble import DPAdam, Encoder, FullBatch, HopClassifier, Member, train
     from graphdp.privacy.plan import dpsgd_rounds
@@ -122,10 +123,10 @@ def ensemble(part: str, device: str):
             hops = []
             for s, release in enumerate(releases):
                 keep = bound_out_degree(graph.indptr, graph.indices, MAX_DEGREE, s)
-                edges = aggregation.in_edges(*apply_mask(graph.indptr, graph.indices, keep))
+                edges = in_edges(*apply_mask(graph.indptr, graph.indices, keep))
                 hops += aggregation.private_hops(edges, [release])
         else:
-            edges = aggregation.in_edges(graph.indptr, graph.indices)
+            edges = in_edges(graph.indptr, graph.indices)
             hops = aggregation.private_hops(edges, releases)
         inputs = [[x0, *xs] for x0, xs in zip(embeddings, hops, strict=True)]
         classifier = HopClassifier(HOPS, HIDDEN, HIDDEN, graph.num_classes, not private)

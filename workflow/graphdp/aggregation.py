@@ -31,7 +31,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphdp import degree, io, rng
-from graphdp.data.graph import Graph
+from graphdp.data.graph import Graph, InEdges, in_edges
 from graphdp.errors import GraphDPError
 from graphdp.progress import progress
 
@@ -85,35 +85,6 @@ def normalize_rows(x: np.ndarray) -> np.ndarray:
         # Scaling by a power of two is exact, so only the truncation rounds.
         unit[start : start + _BLOCK_ROWS] = np.trunc(scaled * _GRID) / _GRID
     return unit
-
-
-@dataclass(frozen=True, eq=False)
-class InEdges:
-    """The edges sorted by target: `indices[indptr[v]:indptr[v + 1]]` are the sources of v.
-
-    indptr: int32 or int64 (n + 1,). indices: int32 (m,), or int64 beyond 2³¹ edges.
-    """
-
-    indptr: np.ndarray
-    indices: np.ndarray
-
-    @property
-    def num_nodes(self) -> int:
-        return len(self.indptr) - 1
-
-
-def in_edges(indptr: np.ndarray, indices: np.ndarray) -> InEdges:
-    """Sort edges by target.
-
-    Args:
-      indptr: int64 (n + 1,), CSR row pointers of the out-edges; row = source.
-      indices: int32 (m,), targets, each below n.
-    """
-    nodes = len(indptr) - 1
-    # CSR of A is CSC of Aᵀ. The values are never read; one byte each is the least scipy takes.
-    ones = np.ones(len(indices), dtype=np.int8)
-    transposed = sp.csc_array((ones, indices, indptr), shape=(nodes, nodes)).tocsr()
-    return InEdges(transposed.indptr, transposed.indices)
 
 
 def sum_in_edges(edges: InEdges, x: np.ndarray, threads: int = 1) -> np.ndarray:

@@ -23,6 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphdp import aggregation, degree
+from graphdp.data.graph import in_edges
 from graphdp.errors import GraphDPError
 from graphdp.rng import generator, stream_seed
 
@@ -109,7 +110,7 @@ def released(
         private=True,
         stream=(*stream, "noise"),
     )
-    (hops,) = aggregation.private_hops(aggregation.in_edges(indptr, indices), [release])
+    (hops,) = aggregation.private_hops(in_edges(indptr, indices), [release])
     return hops.reshape(mechanism.hops, copies, construction.num_nodes, -1)
 
 

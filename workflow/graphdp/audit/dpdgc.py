@@ -27,8 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from graphdp import aggregation
 from graphdp.audit.aggregation import Construction, copies_of
+from graphdp.data.graph import in_edges
 from graphdp.errors import GraphDPError
 from graphdp.methods import dpdgc
 from graphdp.privacy.calibration import Calibration
@@ -78,7 +78,7 @@ def trained_pair(construction: Construction, hidden: int = 16) -> tuple[Construc
     """
     from graphdp.decoupled import Rounds, train_embedding
 
-    rows = aggregation.in_edges(*copies_of(construction, "present", 1)[:2])
+    rows = in_edges(*copies_of(construction, "present", 1)[:2])
     nodes = np.arange(construction.num_nodes)
     model = train_embedding(
         rows.indptr,
@@ -140,7 +140,7 @@ def release_scores(
     for start in range(0, draws, size):
         copies = min(size, draws - start)
         indptr, indices, stacked = copies_of(construction, world, copies)
-        rows = aggregation.in_edges(indptr, indices)
+        rows = in_edges(indptr, indices)
         stream = ("audit", seed, construction.name, world, start)
         z = made(rows, stacked, bias, noise_std, stream).reshape(copies, nodes, -1)
         scores[start : start + copies] = np.einsum("cvd,vd->c", z.astype(np.float64), gain)

@@ -217,3 +217,36 @@ def _feature_arrays(x: np.ndarray | sp.csr_matrix) -> dict[str, np.ndarray]:
         "x_indptr": x.indptr.astype(np.int64, copy=False),
         "x_shape": np.array(x.shape, dtype=np.int64),
     }
+
+
+@dataclass(frozen=True, eq=False)
+class InEdges:
+    """The edges sorted by target: `indices[indptr[v]:indptr[v + 1]]` are the sources of v.
+
+    indptr: int32 or int64 (n + 1,). indices: int32 (m,), or int64 beyond 2³¹ edges.
+    """
+
+    indptr: np.ndarray
+    indices: np.ndarray
+
+    @property
+    def num_nodes(self) -> int:
+        return len(self.indptr) - 1
+
+    def reversed(self) -> "InEdges":
+        """The same edges, each in the other direction."""
+        return in_edges(self.indptr, self.indices)
+
+
+def in_edges(indptr: np.ndarray, indices: np.ndarray) -> InEdges:
+    """Sort edges by target.
+
+    Args:
+      indptr: int64 (n + 1,), CSR row pointers of the out-edges; row = source.
+      indices: int32 (m,), targets, each below n.
+    """
+    nodes = len(indptr) - 1
+    # CSR of A is CSC of Aᵀ. The values are never read; one byte each is the least scipy takes.
+    ones = np.ones(len(indices), dtype=np.int8)
+    transposed = sp.csc_array((ones, indices, indptr), shape=(nodes, nodes)).tocsr()
+    return InEdges(transposed.indptr, transposed.indices)

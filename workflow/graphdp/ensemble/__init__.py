@@ -1,7 +1,7 @@
 """Training of blocks of models of equal shape as stacked tensors."""
 
-from graphdp.ensemble.features import StageInputs
-from graphdp.ensemble.networks import MLP, Encoder, HopClassifier, StageClassifier
+from graphdp.ensemble.features import GraphInputs, StageInputs
+from graphdp.ensemble.networks import MLP, Encoder, HopClassifier, Sage, StageClassifier
 from graphdp.ensemble.training import DPAdam, Fitted, FullBatch, Member, predict, train
 
 __all__ = [
@@ -10,8 +10,10 @@ __all__ = [
     "Encoder",
     "Fitted",
     "FullBatch",
+    "GraphInputs",
     "HopClassifier",
     "Member",
+    "Sage",
     "StageClassifier",
     "StageInputs",
     "predict",

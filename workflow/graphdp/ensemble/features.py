@@ -11,6 +11,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from graphdp.data.graph import InEdges
 from graphdp.ensemble.inputs import BagBlock, Block, DenseBlock, SparseBlock
 from graphdp.ensemble.networks import Layout
 from graphdp.errors import GraphDPError
@@ -33,11 +34,22 @@ def _read_only(array: np.ndarray) -> Tensor:
         return torch.from_numpy(array)
 
 
+def _first_of_equal_rows(x: sparse.csr_matrix) -> np.ndarray:
+    first: dict[tuple[bytes, bytes], int] = {}
+    return np.array(
+        [
+            first.setdefault((x.indices[a:b].tobytes(), x.data[a:b].tobytes()), row)
+            for row, (a, b) in enumerate(pairwise(x.indptr))
+        ]
+    )
+
+
 class SharedSparse:
     """One CSR matrix (n, f) for all members; it is never made dense.
 
     Nodes with equal features (in Facebook100, half of them) are told apart by labels alone, so a
-    full batch passes through a network once per distinct row: see `twins`.
+    full batch passes through a network once per distinct row: see `twins`. Not where the network
+    sums over neighbours, which tells those nodes apart.
     """
 
     def __init__(self, x: sparse.csr_matrix, layout: Layout, like: Tensor):
@@ -47,13 +59,7 @@ class SharedSparse:
         self.num_nodes = x.shape[0]
         self._x = x
         _checked(_read_only(x.data))
-        first: dict[tuple[bytes, bytes], int] = {}
-        self._twins = np.array(
-            [
-                first.setdefault((x.indices[a:b].tobytes(), x.data[a:b].tobytes()), node)
-                for node, (a, b) in enumerate(pairwise(x.indptr))
-            ]
-        )
+        self._twins = np.arange(x.shape[0]) if layout.neighbours else _first_of_equal_rows(x)
         # Entries of the longest row: a batch holds so many rows of the first weights per sample.
         self.longest = max(int(np.diff(x.indptr).max(initial=0)), 1)
         self._stride = layout.size // layout.row
@@ -202,6 +208,17 @@ class Staged:
             return [self._shared.batch(rows)]
         own = self._split(self._own.batch(rows))
         return [self._shared.batch(self._nodes[rows]), *own] if self._shared else own
+
+
+@dataclass(frozen=True)
+class GraphInputs:
+    """What a block of `Sage` networks reads, the same for all members.
+
+    features: float32 (n, f), dense or sparse. edges: of the graph that they see.
+    """
+
+    features: Any
+    edges: InEdges
 
 
 Features = SharedSparse | SharedDense | PerMember | Staged

@@ -14,6 +14,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from graphdp.data.graph import InEdges
 from graphdp.ensemble.networks import Linear, Stack
 
 
@@ -93,6 +94,41 @@ def add_rows(target: Tensor, index: Tensor, rows: Tensor) -> None:
         target.index_put_((index,), rows, accumulate=True)
 
 
+class Neighbours:
+    """A graph as what rows of all nodes are summed over.
+
+    The sums are torch's `embedding_bag`: 1.5 times as fast as its CSR product on 16 columns, 3.5
+    times on 160 (one core, a school of 19,000 nodes).
+    """
+
+    def __init__(self, edges: InEdges, like: Tensor):
+        self.num_nodes = edges.num_nodes
+        self._in = _bags(edges, like)
+        self._out = _bags(edges.reversed(), like)
+
+    def sums(self, x: Tensor) -> Tensor:
+        """Aᵀ x, over the in-neighbours of each node: (n, columns)."""
+        return self._sums(x, *self._in)
+
+    def transposed_sums(self, x: Tensor) -> Tensor:
+        """A x, over the out-neighbours of each node: (n, columns)."""
+        return self._sums(x, *self._out)
+
+    @staticmethod
+    def _sums(x: Tensor, indices: Tensor, offsets: Tensor) -> Tensor:
+        return torch.nn.functional.embedding_bag(
+            indices, x, offsets, mode="sum", include_last_offset=True
+        )
+
+
+def _bags(edges: InEdges, like: Tensor) -> tuple[Tensor, Tensor]:
+    kind = np.int32 if len(edges.indices) < 2**31 else np.int64
+    return tuple(
+        torch.from_numpy(part.astype(kind)).to(like.device)
+        for part in (edges.indices, edges.indptr)
+    )
+
+
 @dataclass
 class SparseBlock:
     """Sparse rows of full batches: one matrix (S·rows, rows of `Stack.rows`), block diagonal.
@@ -114,8 +150,8 @@ class SparseBlock:
         ]
         matrix = sparse.vstack(moved, "csr") if len(moved) > 1 else moved[0]
         assert matrix.shape == (height, width)
-        transposed = _csr(matrix.T.tocsr(), like) if training else None
-        return cls(_csr(matrix, like), transposed, len(rows))
+        transposed = csr_tensor(matrix.T.tocsr(), like) if training else None
+        return cls(csr_tensor(matrix, like), transposed, len(rows))
 
     def forward(self, layer: Linear, stack: Stack, scratch: Scratch) -> Tensor:
         shape = (self.x.shape[0], layer.outputs)
@@ -128,7 +164,8 @@ class SparseBlock:
         gradients.rows.add_(torch.mm(self.transposed, rows))
 
 
-def _csr(matrix: sparse.csr_matrix, like: Tensor) -> Tensor:
+def csr_tensor(matrix: sparse.csr_matrix, like: Tensor) -> Tensor:
+    """A sparse matrix as a CSR tensor of the dtype and device of `like`."""
     data = torch.from_numpy(matrix.data).to(like.dtype)
     with warnings.catch_warnings(), torch.sparse.check_sparse_tensor_invariants():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")

@@ -22,6 +22,7 @@ from graphdp.ensemble.inputs import Block, DenseBlock, Scratch
 from graphdp.ensemble.networks import (
     BatchNorm,
     Branches,
+    Convolution,
     Dropout,
     GroupNorm,
     Layer,
@@ -134,6 +135,8 @@ def _forward(
                 x, embedding = _concatenate(parts, scratch), parts[-1]
             case NormalisedLinear():
                 x, _ = _normalised_linear(layer, stack, x, scratch)
+            case Convolution():
+                x, _ = _convolution(layer, stack, x, scratch)
             case Linear():
                 x = _linear(layer, stack, _block(x), scratch)
             case BatchNorm():
@@ -193,6 +196,9 @@ def _forward_training(
             case NormalisedLinear():
                 x, saved = _normalised_linear(layer, stack, x, scratch)
                 tape.append(saved)
+            case Convolution():
+                x, saved = _convolution(layer, stack, x, scratch)
+                tape.append(saved)
             case Linear():
                 tape.append(_block(x))
                 x = _linear(layer, stack, tape[-1], scratch)
@@ -222,7 +228,8 @@ def backward(
     """Propagate the gradient `g` at the outputs, (S, classes, rows), summed over the nodes that a
     row stands for; returns the deltas of the linear layers and of the group norms.
 
-    What a batch norm has a part in has no per-sample gradient: it is added to `gradients` here.
+    Batch norms and convolutions mix samples, so that their parameters have no per-sample gradient:
+    it is added to `gradients` here.
     Every delta has a tensor of its own (in `scratch`), which later layers leave alone.
     """
     deltas: list[AnyDelta] = []
@@ -249,6 +256,8 @@ def _backward(
             case NormalisedLinear():
                 deltas.append(NormalisedDelta(layer, saved[0], saved[2], g))
                 g = _normalised_linear_backward(layer, stack, saved, g, scratch)
+            case Convolution():
+                g = _convolution_backward(layer, stack, saved, g, gradients, scratch)
             case Linear():
                 deltas.append(Delta(layer, saved, g))
                 if index > 0:  # the first layer's input is data
@@ -386,6 +395,47 @@ def _normalised_linear_backward(
     weight = stack[f"{layer.name}.weight"][:, 0]
     dx = torch.bmm(weight, scaled, out=scratch(f"g {layer.name}", x.shape))
     return dx.addcmul_(x, along.mul_(norms > NORMALISE_EPS), value=-1)
+
+
+def _convolution(
+    layer: Convolution, stack: Stack, x: Tensor, scratch: Scratch
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """W Aᵀx + b + V x, and what its backward pass needs: x and Aᵀx."""
+    sums = _over_nodes(stack.layout.neighbours.sums, x, f"sums {layer.name}", scratch)
+    weight, root = (stack[f"{layer.name}.{name}"][:, 0] for name in ("weight", "root"))
+    shape = (len(x), layer.outputs, x.shape[-1])
+    y = torch.bmm(weight.transpose(1, 2), sums, out=scratch(layer.name, shape))
+    return y.baddbmm_(root.transpose(1, 2), x).add_(stack[f"{layer.name}.bias"]), (x, sums)
+
+
+def _convolution_backward(
+    layer: Convolution,
+    stack: Stack,
+    saved: tuple[Tensor, Tensor],
+    g: Tensor,
+    gradients: Stack,
+    scratch: Scratch,
+) -> Tensor:
+    """dx = A Wᵀg + Vᵀg."""
+    inputs = dict(zip(("root", "weight"), saved, strict=True))
+    for name, x in inputs.items():
+        gradients[f"{layer.name}.{name}"][:, 0].baddbmm_(x, g.transpose(1, 2))
+    gradients[f"{layer.name}.bias"].add_(g.sum(-1, keepdim=True))
+    weight, root = (stack[f"{layer.name}.{name}"][:, 0] for name in ("weight", "root"))
+    name, shape = f"g {layer.name}", (len(g), layer.inputs, g.shape[-1])
+    through = torch.bmm(weight, g, out=scratch("work", shape))
+    dx = _over_nodes(stack.layout.neighbours.transposed_sums, through, name, scratch)
+    return dx.baddbmm_(root, g)
+
+
+def _over_nodes(
+    product: Callable[[Tensor], Tensor], x: Tensor, name: str, scratch: Scratch
+) -> Tensor:
+    """`product`, which sums rows of nodes, of activations (S, channels, n): all members at once."""
+    nodes_first = (x.shape[2], *x.shape[:2])
+    columns = scratch("columns", nodes_first).copy_(x.permute(2, 0, 1))
+    sums = product(columns.flatten(1)).view(nodes_first)
+    return scratch(name, x.shape).copy_(sums.permute(1, 2, 0))
 
 
 def _group_norm(

@@ -1,4 +1,4 @@
-"""The networks of GAP and ProGAP, and their parameters as one block of a stack of models.
+"""The networks of GAP, ProGAP and GraphSAGE, and their parameters as blocks of stacked models.
 
 A network is a short sequence of layers, the first of which may be branches side by side. The
 `Layout` gives every parameter its place in a flat vector of length P, so a stack of S models is one
@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -40,6 +41,12 @@ class Linear:
 class NormalisedLinear(Linear):
     """A linear map (one group) of rows divided by their L2 norms: `Normalise` and `Linear` in one,
     (W x) / ‖x‖ + b, which never forms the normalised rows."""
+
+
+@dataclass(frozen=True)
+class Convolution(Linear):
+    """GraphSAGE's layer (one group), W Σ h_u + b + V h_v over the in-neighbours u of node v: PyG's
+    `SAGEConv(aggr="sum", root_weight=True)`. The parameter "root" is V. Rows are all nodes."""
 
 
 @dataclass(frozen=True)
@@ -266,7 +273,45 @@ class StageClassifier:
         return tuple(layers)
 
 
-Network = MLP | Encoder | HopClassifier | StageClassifier
+@dataclass(frozen=True)
+class Sage:
+    """GraphSAGE: two linear layers, `mp_layers` = K message-passing layers, a linear head.
+
+        H⁰ = base(X)                                          each layer (norm, dropout,) SELU
+        Hᵏ = selu(norm(unit(W_k Aᵀ Hᵏ⁻¹ + b_k + V_k Hᵏ⁻¹)))   k = 1..K; unit: rows over their norm
+        logits = head(Hᴷ)
+
+    A[u, v] = 1 when u sends to v. GAP, section 7.2, "Model implementation details"; the layer is
+    PyG's `SAGEConv(aggr="sum", normalize=True, root_weight=True)`, as in the authors' code. The
+    paper leaves open the order of norm and SELU (norm first here, as in its MLPs).
+    """
+
+    in_features: int
+    hidden: int
+    mp_layers: int
+    classes: int
+    batch_norm: bool
+    dropout: float = 0.0
+
+    def __post_init__(self):
+        _check(self, mp_layers=1)
+
+    @property
+    def sequence(self) -> tuple[Layer, ...]:
+        width, layers, inputs = self.hidden, [], self.in_features
+        for name in ("base0", "base1"):
+            layers.append(Linear(name, inputs, width, absorbed=self.batch_norm))
+            layers += _activation(
+                self.batch_norm, self.dropout, f"{name}_norm", width, f"{name}.bias"
+            )
+            inputs = width
+        for k in range(self.mp_layers):
+            layers += [Convolution(f"conv{k}", width, width), Normalise()]
+            layers += _activation(self.batch_norm, self.dropout, f"conv{k}_norm", width)
+        return (*layers, Linear("head", width, self.classes))
+
+
+Network = MLP | Encoder | HopClassifier | StageClassifier | Sage
 
 
 def leaves(layers: Sequence[Layer]) -> Iterator[Layer]:
@@ -285,10 +330,14 @@ class Layout:
     The first layer's weight comes first and the length is a multiple of its output width: so the
     (S, P) tensor is also a matrix whose rows are the rows of all members' first weights, and sparse
     features look them up there without a copy. Weights are (groups, inputs, outputs).
+
+    neighbours: the graph that convolutions sum over (`graphdp.ensemble.inputs.Neighbours`), whose
+    networks need the rows of all nodes in every pass.
     """
 
-    def __init__(self, network: Network):
+    def __init__(self, network: Network, neighbours: Any = None):
         self.network = network
+        self.neighbours = neighbours
         self.layers = network.sequence
         self.leaves = tuple(leaves(self.layers))
         self.shapes: dict[str, tuple[int, ...]] = {}
@@ -297,6 +346,8 @@ class Layout:
             if isinstance(layer, Linear):
                 self.shapes[f"{layer.name}.weight"] = (layer.groups, layer.inputs, layer.outputs)
                 self.shapes[f"{layer.name}.bias"] = (layer.groups * layer.outputs, 1)
+                if isinstance(layer, Convolution):
+                    self.shapes[f"{layer.name}.root"] = (1, layer.inputs, layer.outputs)
             elif isinstance(layer, BatchNorm | GroupNorm):
                 for name in ("weight", "bias"):
                     self.shapes[f"{layer.name}.{name}"] = (layer.channels, 1)
@@ -314,7 +365,7 @@ class Layout:
         for layer in self.leaves:
             if isinstance(layer, Linear):
                 width = layer.groups * layer.outputs
-            total += width
+            total += 5 * width if isinstance(layer, Convolution) else width  # sums, transposed
         for layer in self.layers:
             if isinstance(layer, Branches):  # their other inputs, and the concatenation twice
                 total += 3 * layer.outputs * len(layer.branches)
@@ -330,7 +381,8 @@ class Layout:
         for layer in self.leaves:
             if isinstance(layer, Linear):
                 bound = 1 / math.sqrt(layer.inputs)
-                for name in ("weight", "bias"):
+                root = ("root",) if isinstance(layer, Convolution) else ()
+                for name in ("weight", "bias", *root):
                     shape = self.shapes[f"{layer.name}.{name}"]
                     parts.append(rng.uniform(-bound, bound, math.prod(shape)))
             elif isinstance(layer, BatchNorm | GroupNorm):

@@ -17,13 +17,14 @@ from torch import Tensor
 
 from graphdp.ensemble.features import (
     Features,
+    GraphInputs,
     PerMember,
     SharedDense,
     SharedSparse,
     Staged,
     StageInputs,
 )
-from graphdp.ensemble.inputs import Scratch
+from graphdp.ensemble.inputs import Neighbours, Scratch
 from graphdp.ensemble.layers import Input, Masks, backward, forward, forward_training
 from graphdp.ensemble.networks import (
     Dropout,
@@ -31,6 +32,7 @@ from graphdp.ensemble.networks import (
     HopClassifier,
     Layout,
     Network,
+    Sage,
     Stack,
     StageClassifier,
     leaves,
@@ -158,21 +160,21 @@ def train(
 
     features: float32 (n, f), dense or `scipy.sparse`, shared by all members; for a `HopClassifier`
     a sequence with, per member, an array (n, hops + 1, d) or a list of hops + 1 arrays (n, d); for
-    a `StageClassifier` its `StageInputs`. labels: int64 (n,), or (len(members), n) where they
-    differ. checkpoint: "best_validation" keeps the first epoch of highest validation accuracy,
-    "last" the last epoch. device: "auto" takes CUDA if there is one. memory_mb: members are trained
-    in chunks that fit into this many MiB. label: names the work in progress lines (no lines without
-    it). train_history: also evaluate on the training nodes after every epoch, which changes no
-    result. posteriors: also keep every node's probabilities. observe: called in every noisy round
-    before its step is taken; for audits. Equal arguments give equal results on the same kind of
-    device.
+    a `StageClassifier` its `StageInputs`, for a `Sage` its `GraphInputs`. labels: int64 (n,), or
+    (len(members), n) where they differ. checkpoint: "best_validation" keeps the first epoch of
+    highest validation accuracy, "last" the last epoch. device: "auto" takes CUDA if there is one.
+    memory_mb: members are trained in chunks that fit into this many MiB. label: names the work in
+    progress lines (no lines without it). train_history: also evaluate on the training nodes after
+    every epoch, which changes no result. posteriors: also keep every node's probabilities. observe:
+    called in every noisy round before its step is taken; for audits. Equal arguments give equal
+    results on the same kind of device.
 
     Raises `GraphDPError` on arguments that do not fit together, on a noise multiplier of 0 (or
     less) in `DPAdam` without `noise_free`, and if the parameters become infinite.
     """
     labels = _check(network, features, labels, members, training, checkpoint)
-    like = _like(device, dtype)
-    layout = Layout(network)
+    like = like_of(device, dtype)
+    layout = _layout(network, features, like)
     shared = _shared(network, features, layout, like)
     results: list[Fitted | None] = [None] * len(members)
     for chunk in _chunks(layout, shared, members, training, like, memory_mb):
@@ -199,8 +201,8 @@ def predict(
 
     features: as `train` takes them for one member. parameters: a `Fitted.parameters`, all of them.
     """
-    like = _like(device, dtype)
-    layout = Layout(network)
+    like = like_of(device, dtype)
+    layout = _layout(network, features, like)
     sizes = (layout.size, sum(math.prod(shape) for shape in layout.running.values()))
     stack = Stack(layout, *(like.new_zeros(1, size) for size in sizes))
     if missing := {*layout.shapes, *layout.running} - set(parameters):
@@ -210,14 +212,25 @@ def predict(
     source = _source(network, features, shared, [0], like)
     scratch = Scratch(like)
     classes = np.empty(source.num_nodes, np.int16)
-    for start in range(0, source.num_nodes, PREDICTION_ROWS):
-        rows = np.arange(start, min(start + PREDICTION_ROWS, source.num_nodes))
+    for rows in _prediction_rows(np.arange(source.num_nodes), layout):
         logits, _ = forward(stack, source.block([0], [rows], training=False), scratch)
         classes[rows] = logits[0].max(0).indices.cpu().numpy()
     return classes
 
 
-def _like(device: str, dtype: torch.dtype) -> Tensor:
+def _layout(network: Network, features: Any, like: Tensor) -> Layout:
+    graph = Neighbours(features.edges, like) if isinstance(network, Sage) else None
+    return Layout(network, graph)
+
+
+def _prediction_rows(nodes: np.ndarray, layout: Layout) -> Iterable[np.ndarray]:
+    """The nodes in parts to be predicted at a time: in one part where rows are summed."""
+    size = nodes.size if layout.neighbours else PREDICTION_ROWS
+    return (nodes[start : start + size] for start in range(0, nodes.size, size))
+
+
+def like_of(device: str, dtype: torch.dtype) -> Tensor:
+    """An empty tensor of the device ("auto": CUDA if there is one) and dtype to compute in."""
     device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
     return torch.empty(0, dtype=dtype, device=device)
 
@@ -243,6 +256,8 @@ def _check(network, features, labels, members, training, checkpoint) -> np.ndarr
     if isinstance(training, DPAdam):
         if network.batch_norm:
             raise GraphDPError("batch norm mixes samples: DP training needs batch_norm=False")
+        if isinstance(network, Sage):
+            raise GraphDPError("message passing mixes samples: train Sage by sage.train_private")
         if any(isinstance(layer, Dropout) for layer in leaves(network.sequence)):
             raise GraphDPError("dropout is not for DP training: leave it out")
         if training.steps < 1 or training.batch_size < 1 or not training.max_grad_norm > 0:
@@ -268,6 +283,12 @@ def _check_features(network, features, num_nodes: int, members: int) -> None:
                 shape = given.shape
             if shape != expected:
                 raise GraphDPError(f"a member's hop inputs have shape {shape}, not {expected}")
+    elif isinstance(network, Sage):
+        expected = (num_nodes, network.in_features)
+        if not isinstance(features, GraphInputs) or features.features.shape != expected:
+            raise GraphDPError(f"a Sage network needs GraphInputs with features {expected}")
+        if features.edges.num_nodes != num_nodes:
+            raise GraphDPError(f"the graph has {features.edges.num_nodes} nodes, not {num_nodes}")
     elif features.shape != (num_nodes, network.in_features):
         raise GraphDPError(
             f"features have shape {features.shape}, not {(num_nodes, network.in_features)}"
@@ -320,6 +341,8 @@ def _shared(network: Network, features: Any, layout: Layout, like: Tensor) -> Fe
     """The matrix that all members read, if there is one."""
     if isinstance(network, StageClassifier):
         features = features.features if network.reads_features else None
+    elif isinstance(network, Sage):
+        features = features.features
     if features is None or isinstance(network, HopClassifier):
         return None
     if sparse.issparse(features):
@@ -348,12 +371,15 @@ def _chunks(
     """Members that are trained together, by position: as many as fit into the memory.
 
     A full batch on a CPU is trained member by member: the work is far larger than the overhead of
-    a call, and what the next call reads is still in the cache.
+    a call, and what the next call reads is still in the cache. Sums over neighbours take the same
+    time for two members as for one: the list of edges is read once.
     """
     largest = max(member.train.size for member in members)
+    if layout.neighbours:
+        largest = layout.neighbours.num_nodes
     size = max(1, (memory_mb << 20) // _member_bytes(layout, shared, largest, training, like))
     if isinstance(training, FullBatch) and like.device.type == "cpu":
-        size = 1
+        size = min(size, 2 if layout.neighbours else 1)
     for start in range(0, len(members), size):
         yield list(range(start, min(len(members), start + size)))
 
@@ -480,9 +506,14 @@ class _Chunk:
     def _distinct(
         self, s: int, nodes: np.ndarray, merge: bool = True
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The distinct inputs among a member's nodes (or, without `merge`, the nodes), and how
-        often each occurs in each class: int64 (rows,) and (classes, rows)."""
-        rows, place = np.unique(self.source.twins(nodes) if merge else nodes, return_inverse=True)
+        """The distinct inputs among a member's nodes (without `merge` the nodes, for convolutions
+        those of the graph), and how often each occurs in each class: int64 (rows,) and (classes,
+        rows)."""
+        if self.layout.neighbours:
+            rows, place = np.arange(self.source.num_nodes), nodes
+        else:
+            read = self.source.twins(nodes) if merge else nodes
+            rows, place = np.unique(read, return_inverse=True)
         classes = self.layout.network.classes
         cells = np.bincount(
             self.labels[s][nodes] * rows.size + place, minlength=classes * rows.size
@@ -537,10 +568,12 @@ class _Chunk:
         weights = nodes.sum(1, keepdim=True)
         total = weights.sum(-1, keepdim=True)
         weights = None if bool((weights == 1).all()) else weights
+        # The norms see all nodes of a graph, the loss its training nodes.
+        seen = None if self.layout.neighbours else weights
         gradients = self.stack.gradients()
         epochs = range(training.epochs)
         for _ in progress(epochs, label) if label else epochs:
-            logits, tape = forward_training(self.stack, block, self.scratch, weights, masks)
+            logits, tape = forward_training(self.stack, block, self.scratch, seen, masks)
             # The gradient of the mean cross-entropy, over all nodes that a row stands for.
             g = torch.softmax(logits, 1)
             g = g if weights is None else g.mul_(weights)
@@ -629,8 +662,7 @@ class _Chunk:
         shares = np.empty((count, size, network.classes), np.float32) if posteriors else None
         twins = self.source.twins(np.arange(size))
         distinct = np.unique(twins)
-        for start in range(0, distinct.size, PREDICTION_ROWS):
-            rows = distinct[start : start + PREDICTION_ROWS]
+        for rows in _prediction_rows(distinct, self.layout):
             for s in range(count):
                 block = self._member_block(s, rows)
                 logits, embedded = forward(self.kept.members[s], block, self.scratch)

@@ -146,7 +146,7 @@ def embed(block: Block, settings: list[dict[str, Any]]) -> dict[str, np.ndarray]
 
     Returns `embedding_name(seed, setting)` -> Z, float32 (n, hidden).
     """
-    from graphdp.aggregation import InEdges
+    from graphdp.data.graph import InEdges
     from graphdp.decoupled import train_embedding
 
     graph, corrected = block.graph, block.method == "dpdgc"
@@ -225,7 +225,7 @@ def bounded_rows(graph, max_degree: int, seed: int):
     """The rows of A when every column keeps at most `max_degree` of its entries, chosen uniformly:
     `graphdp.degree` on the graph with its edges turned round."""
     from graphdp import degree
-    from graphdp.aggregation import in_edges
+    from graphdp.data.graph import in_edges
 
     columns = in_edges(graph.indptr, graph.indices)
     edges = columns.indptr.astype(np.int64), columns.indices

@@ -1,6 +1,6 @@
 """The GraphSAGE baselines (GAP, section 7.2): SAGE-∞, SAGE-EDP and SAGE-NDP.
 
-none   GraphSAGE with sum aggregation and root weights (`graphdp.ensemble.sage`), full batches
+none   GraphSAGE with sum aggregation and root weights (`graphdp.ensemble.Sage`), full batches
 edge   the same on a perturbed graph (Wu et al., LinkTeller, IEEE S&P 2022), which the `perturb`
        stage draws once per ε and seed: all settings, and every epoch, read that one release
 node   DP-GNN (Daigavane et al., Node-Level Differentially Private Graph Neural Networks, 2021):
@@ -123,9 +123,8 @@ def fit(
 
 def _fit(block: Block, settings: list[dict[str, Any]], perturbed) -> list:
     """Levels none and edge: those that see the same graph in the same shape train together."""
-    from graphdp.aggregation import in_edges
-    from graphdp.ensemble import FullBatch, Member
-    from graphdp.ensemble import sage as model
+    from graphdp.data.graph import in_edges
+    from graphdp.ensemble import FullBatch, GraphInputs, Member, Sage, train
 
     graph, runs = block.graph, block.runs(settings)
     by_graph: dict[Any, dict[Any, list[int]]] = {}
@@ -133,7 +132,7 @@ def _fit(block: Block, settings: list[dict[str, Any]], perturbed) -> list:
         seen = (seed, setting["perturbation"]) if block.level == "edge" else None
         width, depth = setting["hidden"], setting["mp_layers"]
         dropout = setting.get("dropout", 0.0)
-        shape = model.Sage(
+        shape = Sage(
             graph.num_features, width, depth, graph.num_classes, batch_norm=True, dropout=dropout
         )
         by_graph.setdefault(seen, {}).setdefault((shape, setting["epochs"]), []).append(index)
@@ -147,11 +146,10 @@ def _fit(block: Block, settings: list[dict[str, Any]], perturbed) -> list:
                 stream = block.stream(seed, "sage", key(setting))
                 rate = setting["learning_rate"]
                 members.append(Member(stream, rate, 0.0, nodes.train, nodes.val, nodes.test))
-            fitted = model.train(
+            fitted = train(
                 shape,
-                graph.x,
+                GraphInputs(graph.x, edges),
                 graph.y,
-                edges,
                 members,
                 FullBatch(epochs),
                 checkpoint=block.checkpoint,
@@ -168,9 +166,10 @@ def _fit(block: Block, settings: list[dict[str, Any]], perturbed) -> list:
 def _fit_private(block: Block, settings: list[dict[str, Any]], masks, cache) -> list:
     from scipy.special import softmax
 
-    from graphdp.aggregation import Release, in_edges
+    from graphdp.aggregation import Release
+    from graphdp.data.graph import in_edges
     from graphdp.degree import apply_mask, bound_name
-    from graphdp.ensemble import Fitted, Member
+    from graphdp.ensemble import Fitted, Member, Sage
     from graphdp.ensemble import sage as model
     from graphdp.methods.releases import release_runs
     from graphdp.privacy.plan import dpsgd_rounds
@@ -190,7 +189,7 @@ def _fit_private(block: Block, settings: list[dict[str, Any]], masks, cache) -> 
             nodes.test,
         )
         trained[seed, key(setting)] = model.train_private(
-            model.Sage(graph.num_features, setting["hidden"], 1, graph.num_classes, False),
+            Sage(graph.num_features, setting["hidden"], 1, graph.num_classes, False),
             graph.x,
             graph.y,
             in_edges(*apply_mask(graph.indptr, graph.indices, keep)),
