@@ -105,6 +105,17 @@ def test_figure_6_says_what_is_not_shown(frame, study):
     assert any("some ε of GAP-EDP on pubmed (no result in rows.csv)" in text for text in texts)
 
 
+def test_figure_6_keeps_equal_accuracies_at_a_single_epsilon_apart(frame, study):
+    one = frame[(frame["level"] != "node") | (frame["epsilon"] == "8")].copy()
+    one.loc[one["level"] == "node", ["val_accuracy", "test_accuracy"]] = 0.6
+    panel = _panels(figures.figure6(one, study))["pubmed, node level"]
+    lines = _lines(panel)
+    (gap,), (mlp,) = (lines[name][0] for name in ("GAP-NDP", "MLP-DP"))
+    assert lines["GAP-NDP"][1] == lines["MLP-DP"][1]
+    assert 1.1 < mlp / gap < 1.2 and gap * mlp == pytest.approx(64)  # around 8
+    assert panel.get_xlim()[0] < gap < mlp < panel.get_xlim()[1]
+
+
 def test_figure_7_compares_with_and_without_the_encoder(frame, study):
     panels = _panels(figures.figure7(frame, study))
     assert len(panels) == 4

@@ -449,8 +449,12 @@ def _accuracy_panel(
         asked = next((cell for cell in cells if cell[0] == dataset and cell[2] == level), None)
         _empty_panel(ax, missing_reason(asked, context) if asked else _reason(dataset, context))
         return
-    for method, line in private.groupby("method", sort=False):
-        line = line.assign(x=line["epsilon"].astype(float)).sort_values("x")
+    methods = private["method"].nunique()
+    # At a single ε there is no line to follow: equal accuracies would hide each other.
+    apart = 1.12 if private["epsilon"].nunique() == 1 else 1.0
+    for place, (method, line) in enumerate(private.groupby("method", sort=False)):
+        shift = apart ** (place - (methods - 1) / 2)
+        line = line.assign(x=line["epsilon"].astype(float) * shift).sort_values("x")
         colour, marker = style.method_style(method)
         label = method_label(method, level)
         _line(ax, line["x"], line, label=label, color=colour, marker=marker)
