@@ -17,15 +17,13 @@ from graphdp.data.csbm import csbm
 from graphdp.data.graph import InEdges, in_edges
 from graphdp.decoupled import (
     Classifier,
-    DenseRows,
     EmbeddingGradient,
     Linkx,
     Rounds,
-    SparseRows,
-    rows_of,
     train_classifier,
     train_embedding,
 )
+from graphdp.ensemble.rows import DenseRows, SparseRows, rows_of
 from graphdp.errors import GraphDPError
 from graphdp.methods import dpdgc, dpdgcofficial
 from graphdp.methods.block import Block

@@ -19,12 +19,11 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from scipy import sparse
 from torch import Tensor
 from torch.nn import functional as F
 
-from graphdp.ensemble.inputs import add_rows
 from graphdp.ensemble.optimiser import Adam
+from graphdp.ensemble.rows import DenseRows, SparseBatch, SparseRows
 from graphdp.ensemble.sampling import PoissonRounds
 from graphdp.ensemble.training import CHECKPOINTS, Fitted
 from graphdp.errors import GraphDPError
@@ -35,103 +34,6 @@ PREDICTION_ROWS = 8192  # nodes predicted at a time
 #: Sees the parameters (P,) and the noisy sum of clipped gradients (P,) of a round; for audits.
 Observer = Callable[[Tensor, Tensor], None]
 _NORM_EPS = 1e-6  # as in Opacus: keeps the quotient finite, and rounds the clipping factor down
-
-
-# ---------------------------------------------------------------------------------------- inputs
-
-
-class SparseRows:
-    """The rows of a sparse matrix (n, f), or of a 0/1 matrix if `values` is None.
-
-    indptr: int64 (n + 1,), indices: integers (entries,), values: float32 (entries,).
-    """
-
-    def __init__(
-        self, indptr: np.ndarray, indices: np.ndarray, values: np.ndarray | None, like: Tensor
-    ):
-        self.starts = torch.tensor(indptr[:-1], dtype=torch.int64, device=like.device)
-        self.counts = torch.tensor(np.diff(indptr), dtype=torch.int64, device=like.device)
-        self.indices = torch.tensor(indices, dtype=torch.int32, device=like.device)
-        self.values = (
-            None if values is None else torch.tensor(values, dtype=like.dtype, device=like.device)
-        )
-
-    def take(self, rows: Tensor) -> "SparseBatch":
-        """The batch of the rows `rows`, int64 (B,)."""
-        counts = self.counts[rows]
-        offsets = counts.cumsum(0) - counts
-        places = torch.arange(int(counts.sum()), device=rows.device)
-        places += torch.repeat_interleave(self.starts[rows] - offsets, counts)
-        values = None if self.values is None else self.values[places]
-        return SparseBatch(self.indices[places].long(), offsets, counts, values)
-
-
-@dataclass
-class SparseBatch:
-    """Rows of a batch: columns (entries,), where each row starts (B,), its entries (B,), values."""
-
-    columns: Tensor
-    offsets: Tensor
-    counts: Tensor
-    values: Tensor | None
-
-    def times(self, weight: Tensor) -> Tensor:
-        """The rows times `weight` (f, h): (B, h)."""
-        return F.embedding_bag(
-            self.columns, weight, self.offsets, mode="sum", per_sample_weights=self.values
-        )
-
-    def squared_norms(self) -> Tensor:
-        """‖row‖²: (B,)."""
-        if self.values is None:
-            return self.counts
-        squares = self.values.square()
-        total = torch.zeros(len(self.counts), dtype=squares.dtype, device=squares.device)
-        owners = torch.repeat_interleave(
-            torch.arange(len(self.counts), device=squares.device), self.counts
-        )
-        add_rows(total, owners, squares)
-        return total
-
-    def add_gradient(self, weight: Tensor, g: Tensor) -> None:
-        """Add Σ row gᵀ to `weight` (f, h), g (B, h)."""
-        each = torch.repeat_interleave(g, self.counts, dim=0)
-        if self.values is not None:
-            each *= self.values[:, None]
-        add_rows(weight, self.columns, each)
-
-
-class DenseRows:
-    """The rows of a dense matrix (n, f)."""
-
-    def __init__(self, x: np.ndarray, like: Tensor):
-        self.x = torch.tensor(x, dtype=like.dtype, device=like.device)
-
-    def take(self, rows: Tensor) -> "DenseBatch":
-        return DenseBatch(self.x[rows])
-
-
-@dataclass
-class DenseBatch:
-    """Dense rows of a batch: x (B, f)."""
-
-    x: Tensor
-
-    def times(self, weight: Tensor) -> Tensor:
-        return self.x @ weight
-
-    def squared_norms(self) -> Tensor:
-        return self.x.square().sum(1)
-
-    def add_gradient(self, weight: Tensor, g: Tensor) -> None:
-        weight.addmm_(self.x.T, g)
-
-
-def rows_of(x: np.ndarray | sparse.csr_matrix, like: Tensor) -> SparseRows | DenseRows:
-    """The rows of a feature matrix, sparse or dense; float32 (n, f)."""
-    if sparse.issparse(x):
-        return SparseRows(x.indptr, x.indices, x.data, like)
-    return DenseRows(x, like)
 
 
 # -------------------------------------------------------------------------------------- training

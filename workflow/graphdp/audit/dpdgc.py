@@ -264,7 +264,8 @@ def phase_scores(phase: Phase, world: str, draws: int, seed: int) -> np.ndarray:
     """
     import torch
 
-    from graphdp.decoupled import EmbeddingGradient, SparseRows, train_embedding
+    from graphdp.decoupled import EmbeddingGradient, train_embedding
+    from graphdp.ensemble.rows import SparseRows
 
     like = torch.empty(0)
     graphs = {name: phase.graph(name) for name in ("present", "absent")}

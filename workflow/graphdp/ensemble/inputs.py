@@ -150,8 +150,8 @@ class SparseBlock:
         ]
         matrix = sparse.vstack(moved, "csr") if len(moved) > 1 else moved[0]
         assert matrix.shape == (height, width)
-        transposed = csr_tensor(matrix.T.tocsr(), like) if training else None
-        return cls(csr_tensor(matrix, like), transposed, len(rows))
+        transposed = _csr(matrix.T.tocsr(), like) if training else None
+        return cls(_csr(matrix, like), transposed, len(rows))
 
     def forward(self, layer: Linear, stack: Stack, scratch: Scratch) -> Tensor:
         shape = (self.x.shape[0], layer.outputs)
@@ -164,8 +164,7 @@ class SparseBlock:
         gradients.rows.add_(torch.mm(self.transposed, rows))
 
 
-def csr_tensor(matrix: sparse.csr_matrix, like: Tensor) -> Tensor:
-    """A sparse matrix as a CSR tensor of the dtype and device of `like`."""
+def _csr(matrix: sparse.csr_matrix, like: Tensor) -> Tensor:
     data = torch.from_numpy(matrix.data).to(like.dtype)
     with warnings.catch_warnings(), torch.sparse.check_sparse_tensor_invariants():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")

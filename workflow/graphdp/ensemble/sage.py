@@ -7,6 +7,7 @@ per-sample gradients is one of the networks of `graphdp.ensemble.train`.
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,10 +16,10 @@ from scipy import sparse
 from torch import Tensor
 
 from graphdp.data.graph import InEdges
-from graphdp.ensemble.inputs import csr_tensor
 from graphdp.ensemble.networks import Layout, Sage
 from graphdp.ensemble.optimiser import Adam
 from graphdp.ensemble.private import GaussianNoise
+from graphdp.ensemble.rows import rows_of
 from graphdp.ensemble.sampling import fixed_size_sample
 from graphdp.ensemble.training import Member, like_of
 from graphdp.errors import GraphDPError
@@ -151,14 +152,13 @@ class SubGraphs:
     def __init__(self, network: Sage, x, edges: InEdges, like: Tensor):
         self.network, self._like = network, like
         self._indptr, self._indices = edges.indptr, edges.indices
-        self._sparse = sparse.csr_array(x) if sparse.issparse(x) else None
-        self._dense = None if sparse.issparse(x) else torch.from_numpy(np.array(x)).to(like)
-        self._x = self._dense if self._sparse is None else csr_tensor(self._sparse, like)
+        self._x = rows_of(x, like)
 
     def embedding(self, values: Tensor) -> Tensor:
         """H⁰ of all nodes, (n, hidden), rows of norm 1."""
         p = parameters(self.network, values)
-        h = F.selu(self._x @ p["base0.weight"] + p["base0.bias"])
+        everyone = self._x.take(torch.arange(len(self._indptr) - 1, device=values.device))
+        h = F.selu(everyone.times(p["base0.weight"]) + p["base0.bias"])
         return F.normalize(F.selu(h @ p["base1.weight"] + p["base1.bias"]), dim=-1)
 
     def clipped_sum(
@@ -168,19 +168,25 @@ class SubGraphs:
         total = torch.zeros_like(values)
         into = parameters(self.network, total)
         for rows in self._chunks(batch, memory_mb):
-            weights, biases = self._factors(values, rows, labels)
+            x0, g0, weights, biases = self._factors(values, rows, labels)
             squares = [_squared_norms(x, g) for x, g in weights.values()]
+            first = x0.group_gradients(g0, self.network.in_features)
+            squares.append(first.flatten(1).norm(dim=1).double().square())
             squares += [g.double().sum(1).square().sum(1) for g in biases.values()]
             norms = sum(squares).sqrt()
             # A sample whose norm overflows does not enter at all.
             kept = norms.isfinite()
             factors = (clip / (norms + _NORM_EPS)).clamp(max=1.0).mul(kept).nan_to_num(0.0)
             factors = factors.to(total.dtype)[:, None, None]
+
+            def clipped(g: Tensor, kept=kept, factors=factors) -> Tensor:
+                return torch.where(kept[:, None, None], g * factors, 0.0)
+
+            x0.add_gradient(into["base0.weight"], clipped(g0).flatten(0, 1))
             for name, (x, g) in weights.items():
-                g = torch.where(kept[:, None, None], g * factors, 0.0)
-                into[name].addmm_(x.flatten(0, 1).T, g.flatten(0, 1))
+                into[name].addmm_(x.flatten(0, 1).T, clipped(g).flatten(0, 1))
             for name, g in biases.items():
-                into[name].add_(torch.where(kept[:, None, None], g * factors, 0.0).sum((0, 1)))
+                into[name].add_(clipped(g).sum((0, 1)))
         return total
 
     def _chunks(self, batch: np.ndarray, memory_mb: int):
@@ -196,7 +202,7 @@ class SubGraphs:
             stop = start + 1
             while stop < len(batch):
                 floats = (stop + 1 - start) * (first_weight + int(largest[stop]) * width)
-                padded = largest[stop] > 1.5 * largest[start] + 4
+                padded = largest[stop] > 2.5 * largest[start] + 4
                 if padded or floats * self._like.element_size() > most:
                     break
                 stop += 1
@@ -205,22 +211,24 @@ class SubGraphs:
 
     def per_sample(self, values: Tensor, batch: np.ndarray, labels: Tensor) -> Tensor:
         """The gradient of each sample's cross-entropy over all parameters: (B, P)."""
-        weights, biases = self._factors(values, batch, labels)
-        gradients = {name: x.mT @ g for name, (x, g) in weights.items()}
+        x0, g0, weights, biases = self._factors(values, batch, labels)
+        gradients = {"base0.weight": x0.group_gradients(g0, self.network.in_features)}
+        gradients |= {name: x.mT @ g for name, (x, g) in weights.items()}
         gradients |= {name: g.sum(1) for name, g in biases.items()}
         names = Layout(self.network).shapes
         return torch.cat([gradients[name].flatten(1) for name in names], 1)
 
     def _factors(
         self, values: Tensor, batch: np.ndarray, labels: Tensor
-    ) -> tuple[dict[str, tuple[Tensor, Tensor]], dict[str, Tensor]]:
-        """Weight -> inputs x (B, places, in) and gradients g (B, places, out) at the outputs, and
-        bias -> g: a sample's gradients are Σ x gᵀ and Σ g over its places."""
+    ) -> tuple[Any, Tensor, dict[str, tuple[Tensor, Tensor]], dict[str, Tensor]]:
+        """Of the first weight the inputs (rows of the features at all places) and the gradients g
+        (B, places, out) at its outputs; of the others weight -> inputs x (B, places, in) and g; and
+        bias -> g. A sample's gradients are Σ x gᵀ and Σ g over its places."""
         places, present = self._pad(batch)
         p = parameters(self.network, values)
         with torch.no_grad():
-            x = self._rows(places)
-            z0 = x @ p["base0.weight"] + p["base0.bias"]
+            x0 = self._x.take(places.flatten())
+            z0 = (x0.times(p["base0.weight"]) + p["base0.bias"]).unflatten(0, places.shape)
         z0.requires_grad_()
         a1 = F.selu(z0)
         z1 = a1 @ p["base1.weight"] + p["base1.bias"]
@@ -234,14 +242,14 @@ class SubGraphs:
         g0, g1, g2, g3 = torch.autograd.grad(loss, (z0, z1, z2, z3))
         g2, g3 = g2[:, None], g3[:, None]
         inputs = {
-            "base0.weight": (x, g0),  # padding has g0 = 0
             "base1.weight": (a1, g1),
             "conv0.weight": (sums[:, None], g2),
             "conv0.root": (root[:, None], g2),
             "head.weight": (a3[:, None], g3),
         }
         weights = {name: (inward.detach(), g) for name, (inward, g) in inputs.items()}
-        return weights, {"base0.bias": g0, "base1.bias": g1, "conv0.bias": g2, "head.bias": g3}
+        biases = {"base0.bias": g0, "base1.bias": g1, "conv0.bias": g2, "head.bias": g3}
+        return x0, g0, weights, biases  # padding has g0 = 0
 
     def _pad(self, batch: np.ndarray) -> tuple[Tensor, Tensor]:
         """Nodes of the places (B, P), int64, and whether each is one, as numbers 0 and 1."""
@@ -257,10 +265,3 @@ class SubGraphs:
             torch.from_numpy(places).to(device),
             torch.from_numpy(present).to(device, self._like.dtype),
         )
-
-    def _rows(self, places: Tensor) -> Tensor:
-        """The features of the nodes at the places, dense: (B, P, f)."""
-        if self._dense is not None:
-            return self._dense[places]
-        rows = self._sparse[places.flatten().cpu().numpy()].toarray()
-        return torch.from_numpy(rows).to(self._like).unflatten(0, places.shape)

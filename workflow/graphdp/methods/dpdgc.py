@@ -291,7 +291,8 @@ def fit(
     """
     import torch
 
-    from graphdp.decoupled import Linkx, device_named, rows_of, train_classifier
+    from graphdp.decoupled import Linkx, device_named, train_classifier
+    from graphdp.ensemble.rows import rows_of
 
     graph, private = block.graph, level_kind(block.level) in ("k", "node")
     x = rows_of(graph.x, torch.empty(0, device=device_named(block.device)))
