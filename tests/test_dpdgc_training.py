@@ -120,6 +120,33 @@ def test_clipped_sums_of_sparse_rows_are_those_of_opacus_on_dense_rows(graph, ro
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
 
 
+def test_behind_a_row_without_entries_labels_shift_as_in_the_authors_loader(graph):
+    """That loader numbers the rows of a batch by where the row index of their entries changes."""
+    keep = np.random.default_rng(0).random(graph.indices.size) < 0.15
+    counts = np.array([k.sum() for k in np.split(keep, graph.indptr[1:-1])])
+    thin = InEdges(np.concatenate([[0], counts.cumsum()]), graph.indices[keep])
+    nodes = torch.tensor(np.random.default_rng(1).permutation(NODES)[:40])
+    assert 3 < (counts[nodes] == 0).sum() < 37
+    owners, columns = torch.tensor(dense(thin))[nodes].nonzero().T
+    places = torch.cat([owners.new_zeros(1), owners.diff() != 0]).cumsum(0)
+    a = torch.zeros(40, NODES, dtype=torch.float64)
+    a[places, columns] = 1
+
+    head = tuple(map(torch.tensor, fixed_head()))
+    plain, labels = PlainEmbedding(head), torch.tensor(graph.y)
+    F.cross_entropy(plain(a), labels[nodes], reduction="sum").backward()
+    linear = plain.linear
+    values = torch.cat([linear.weight.detach().T.reshape(-1), linear.bias.detach()]).clone()
+    network = EmbeddingGradient(
+        SparseRows(thin.indptr, thin.indices, None, DOUBLE), labels, head, values, labels_shift=True
+    )
+    found = torch.zeros_like(values)
+    network.add(nodes, found, None)
+    expected = torch.cat([linear.weight.grad.T.reshape(-1), linear.bias.grad])
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+    assert torch.equal(network.classes(nodes), plain(a).argmax(1))
+
+
 @pytest.mark.parametrize("weight_decay", [0.0, 0.05])
 @pytest.mark.parametrize("batch_norm", [False, True])
 def test_embedding_without_noise_is_a_plain_loop(graph, rows, batch_norm, weight_decay):
@@ -470,9 +497,14 @@ def block(module, level, epsilon, graph, seeds=(0,), **changes):
 def test_the_noise_and_the_rounds_are_the_plans(graph, module, level, epsilon, monkeypatch):
     made, released = [], []
     trainers = decoupled.train_embedding, decoupled.train_classifier
-    monkeypatch.setattr(
-        decoupled, "train_embedding", lambda *a, **k: (made.append(a[5]), trainers[0](*a, **k))[1]
-    )
+    shifts = []
+
+    def embedding(*args, **options):
+        made.append(args[5])
+        shifts.append(options["labels_shift"])
+        return trainers[0](*args, **options)
+
+    monkeypatch.setattr(decoupled, "train_embedding", embedding)
     monkeypatch.setattr(
         decoupled, "train_classifier", lambda *a, **k: (made.append(a[5]), trainers[1](*a, **k))[1]
     )
@@ -483,6 +515,7 @@ def test_the_noise_and_the_rounds_are_the_plans(graph, module, level, epsilon, m
     wanted = [module.release_settings(level, setting)]
     embeddings = module.embed(work, wanted)
     ((_, _, model),) = module.fit(work, [setting], embeddings)
+    assert shifts == [module is dpdgcofficial]
     (entry,) = work.calibrations
     multiplier = entry["noise_multiplier"]
     phases = {m["phase"]: m for m in entry["plan"]["mechanisms"]}

@@ -195,7 +195,8 @@ class EmbeddingGradient:
     """Gradients of DP-Emb's cross-entropy by its parameters, which lie one after the other in
     `values`: W and b, and with `batch_norm` (without privacy only) those of a norm before σ.
 
-    head: R (h, C) and its bias (C,), both fixed.
+    head: R (h, C) and its bias (C,), both fixed. labels_shift: in a batch the rows with entries
+    meet the labels in front and the empty rows those behind, whoever's labels they are.
     """
 
     def __init__(
@@ -205,8 +206,10 @@ class EmbeddingGradient:
         head: tuple[Tensor, Tensor],
         values: Tensor,
         batch_norm: bool = False,
+        labels_shift: bool = False,
     ):
         self.rows, self.labels, self.head = rows, labels, head
+        self.labels_shift = labels_shift
         self.shapes = self.parameters(len(rows.counts), head[0].shape[0], batch_norm)
         self.views = _views(values, self.shapes)
         hidden = head[0].shape[0]
@@ -219,7 +222,9 @@ class EmbeddingGradient:
         return {"weight": (nodes, hidden), "bias": (hidden,)} | norm
 
     def hidden(self, nodes: Tensor) -> tuple[SparseBatch, Tensor]:
-        """Rows of `nodes` (B,), and A W + b for them (B, h)."""
+        """Rows of `nodes` (B,), in the order of their labels, and A W + b for them (B, h)."""
+        if self.labels_shift:
+            nodes = nodes[(self.rows.counts[nodes] == 0).sort(stable=True).indices]
         batch = self.rows.take(nodes)
         return batch, batch.times(self.views["weight"]).add_(self.views["bias"])
 
@@ -287,6 +292,7 @@ def train_embedding(
     stream: tuple,
     normalised: bool,
     batch_norm: bool = False,
+    labels_shift: bool = False,
     weight_decay: float = 0.0,
     checkpoint: str = "last",
     device: str = "auto",
@@ -299,7 +305,7 @@ def train_embedding(
     indptr, indices: CSR of A, int64 (n + 1,) and integers (m,); row i lists the nodes that i
     points to. labels: int64 (n,). train, val: int64 nodes. head: R (h, C) and its bias (C,).
     normalised: keep the rows of W at norm c = 1 from the start and after every step; being a
-    function of the noisy weights alone, that is post-processing. batch_norm: as
+    function of the noisy weights alone, that is post-processing. batch_norm, labels_shift: as
     `EmbeddingGradient`. weight_decay, observe: as `descend`. checkpoint: "last", or
     "best_validation", which reads the edges and labels of the validation nodes without noise.
 
@@ -322,6 +328,7 @@ def train_embedding(
         tuple(torch.from_numpy(part).to(like) for part in head),
         values,
         batch_norm,
+        labels_shift,
     )
     weight = network.views["weight"]
 

@@ -175,6 +175,7 @@ def embed(block: Block, settings: list[dict[str, Any]]) -> dict[str, np.ndarray]
             stream=stream,
             normalised=corrected,
             batch_norm=not corrected and block.level == "none",
+            labels_shift=not corrected,
             weight_decay=0.0 if corrected else OFFICIAL_WEIGHT_DECAY,
             checkpoint=checkpoint,
             device=block.device,

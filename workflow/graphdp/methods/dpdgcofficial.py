@@ -9,11 +9,12 @@ What differs from `methods/dpdgc.py`, read in that code (thupchnsky/dp-gnn):
 - the classifier's MLP on the features has two layers (Appendix K: one); the embedding has an L2
   penalty (Appendix K: none), without privacy also a batch norm, and in repeats after the first a
   head that is not orthonormal (`official_head`)
+- in the embedding phase a row of A without entries shifts the labels of the rows behind it: the
+  loader numbers a batch's rows by where the row index of their entries changes
 
 So its ε is a claim that no analysis supports, and its rows say so (basis "as implemented", status
-"refuted"). Not repeated here: nodes without neighbours shift the labels of the rows behind them,
-the classifier's loader drops the last, smaller batch of an epoch, and a phase runs ceil(N / B)
-rounds per epoch where floor(epochs · N / B) in all are accounted for.
+"refuted"). Not repeated here: the classifier's loader drops the last, smaller batch of an epoch,
+and a phase runs ceil(N / B) rounds per epoch where floor(epochs · N / B) in all are accounted for.
 """
 
 from pydantic import Field
