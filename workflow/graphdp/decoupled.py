@@ -25,7 +25,7 @@ from torch.nn import functional as F
 from graphdp.ensemble.optimiser import Adam
 from graphdp.ensemble.rows import DenseRows, SparseBatch, SparseRows
 from graphdp.ensemble.sampling import PoissonRounds
-from graphdp.ensemble.training import CHECKPOINTS, Fitted
+from graphdp.ensemble.training import Fitted, check_checkpoint, like_of
 from graphdp.errors import GraphDPError
 from graphdp.progress import progress
 from graphdp.rng import generator, stream_seed
@@ -169,16 +169,6 @@ def _views(values: Tensor, shapes: dict[str, tuple[int, ...]]) -> dict[str, Tens
     return views
 
 
-def device_named(device: str) -> str:
-    """`device` itself; for "auto", CUDA if there is one."""
-    return ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-
-
-def _check_checkpoint(checkpoint: str) -> None:
-    if checkpoint not in CHECKPOINTS:
-        raise GraphDPError(f"checkpoint {checkpoint!r} is not one of {', '.join(CHECKPOINTS)}")
-
-
 # ---------------------------------------------------------------------------------------- DP-Emb
 
 
@@ -312,11 +302,11 @@ def train_embedding(
     stream: "init", "sampling" and "noise" are appended to it. Equal arguments give equal results on
     the same kind of device. Raises GraphDPError on arguments that do not fit together.
     """
-    _check_checkpoint(checkpoint)
+    check_checkpoint(checkpoint)
     if rounds.private and batch_norm:
         raise GraphDPError("batch norm mixes samples: leave it out of DP training")
     nodes, hidden = len(indptr) - 1, len(head[0])
-    like = torch.empty(0, dtype=dtype, device=device_named(device))
+    like = like_of(device, dtype)
     # As torch.nn.Linear: U(±1/√fan_in), for the weight and the bias.
     initial = generator(*stream, "init").uniform(-1, 1, (nodes + 1) * hidden) / math.sqrt(nodes)
     if batch_norm:
@@ -550,12 +540,12 @@ def train_classifier(
 
     Raises GraphDPError on arguments that do not fit together.
     """
-    _check_checkpoint(checkpoint)
+    check_checkpoint(checkpoint)
     if rounds.private and (shape.batch_norm or shape.dropout):
         raise GraphDPError("batch norm mixes samples and dropout is not for DP training: leave out")
     if z.shape != (len(labels), shape.hidden):
         raise GraphDPError(f"Z has shape {z.shape}, not {(len(labels), shape.hidden)}")
-    like = torch.empty(0, dtype=dtype, device=device_named(device))
+    like = like_of(device, dtype)
     values = torch.from_numpy(shape.initial(generator(*stream, "init"))).to(like)
     model = Classifier(shape, x, torch.tensor(z).to(like), values)
     truth = torch.tensor(labels).to(like.device)

@@ -229,6 +229,12 @@ def _prediction_rows(nodes: np.ndarray, layout: Layout) -> Iterable[np.ndarray]:
     return (nodes[start : start + size] for start in range(0, nodes.size, size))
 
 
+def check_checkpoint(checkpoint: str) -> None:
+    """Raises GraphDPError for an unknown rule of which epoch to keep."""
+    if checkpoint not in CHECKPOINTS:
+        raise GraphDPError(f"checkpoint {checkpoint!r} is not one of {', '.join(CHECKPOINTS)}")
+
+
 def like_of(device: str, dtype: torch.dtype) -> Tensor:
     """An empty tensor of the device ("auto": CUDA if there is one) and dtype to compute in."""
     device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
@@ -239,8 +245,7 @@ def _check(network, features, labels, members, training, checkpoint) -> np.ndarr
     """Raise on what does not fit together; returns the labels as (members, n)."""
     if not members:
         raise GraphDPError("a block needs at least one member")
-    if checkpoint not in CHECKPOINTS:
-        raise GraphDPError(f"checkpoint {checkpoint!r} is not one of {', '.join(CHECKPOINTS)}")
+    check_checkpoint(checkpoint)
     labels = np.asarray(labels)
     if labels.ndim == 1:
         labels = np.broadcast_to(labels, (len(members), labels.size))

@@ -292,11 +292,12 @@ def fit(
     """
     import torch
 
-    from graphdp.decoupled import Linkx, device_named, train_classifier
+    from graphdp.decoupled import Linkx, train_classifier
     from graphdp.ensemble.rows import rows_of
+    from graphdp.ensemble.training import like_of
 
     graph, private = block.graph, level_kind(block.level) in ("k", "node")
-    x = rows_of(graph.x, torch.empty(0, device=device_named(block.device)))
+    x = rows_of(graph.x, like_of(block.device, torch.float32))
     models = []
     for seed, setting in block.runs(settings):
         split = block.split(seed)
