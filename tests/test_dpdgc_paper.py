@@ -312,6 +312,31 @@ def text_of(figure):
     return axes.replace("\n", " ").replace("\u00a0", " ")
 
 
+def test_table_2_is_drawn_with_what_is_printed_beside_both_columns(frame, context):
+    figure = figures.dpdgc_table2(frame, context)
+    ax = next(ax for ax in figure.axes if ax.get_title() == "cora")
+    assert [t.get_text() for t in ax.get_xticklabels()] == [
+        "none", "edge\nε = 1", "k = 1\nε = 16", "k = 5\nε = 16", "k = 25\nε = 16", "node\nε = 16",
+    ]  # fmt: skip
+    points = {}
+    for drawn in ax.containers:
+        x, y = (np.asarray(part, dtype=float) for part in drawn.lines[0].get_data())
+        points[drawn.get_label()] = dict(zip(np.round(x).astype(int), y, strict=True))
+    # Printed at all six places (none is a place of its own); our cells where there are rows.
+    assert set(points["DPDGC (paper)"]) == set(range(6))
+    assert (points["DPDGC (paper)"][0], points["DPDGC (paper)"][2]) == (82.44, 59.98)
+    table = published_table(frame, context).set_index(["dataset", "method", "level"])
+    for name, method in (("DPDGC (as implemented)", "dpdgcofficial"), ("DPDGC", "dpdgc")):
+        assert set(points[name]) == {0, 1, 2, 3, 5}
+        for place, level in ((0, "none"), (1, "edge"), (2, "k1"), (3, "k5"), (5, "node")):
+            assert points[name][place] == table.loc[("cora", method, level), "mean"]
+    assert set(points["SAGE"]) == {1, 5} and set(points["MLP"]) == {0}
+    text = text_of(figure)
+    for part in ("level at claimed ε = 1, 16", "DPDGC as implemented, refuted, ε that holds: none",
+                 "SAGE (edge) as published, proven", "SAGE (node)"):  # fmt: skip
+        assert part in text, (part, text)
+
+
 def test_figure_3a_and_3b_show_both_columns_side_by_side(frame, context):
     found = lines_of(figures.dpdgc_figure3a(frame, context))
     assert {"DPDGC-EDP", "DPDGC-EDP (as implemented)"} == {label for _, label in found}
@@ -347,7 +372,7 @@ def test_figure_3d_runs_over_phi_in_order(frame, context):
 
 def test_figures_without_results_say_so(frame, context):
     empty = frame.iloc[:0]
-    for name in ("a", "b", "c", "d"):
-        figure = getattr(figures, f"dpdgc_figure3{name}")(empty, context)
+    for name in ("table2", "figure3a", "figure3b", "figure3c", "figure3d"):
+        figure = getattr(figures, f"dpdgc_{name}")(empty, context)
         texts = [t.get_text() for ax in figure.axes for t in ax.texts]
         assert any("no results" in text for text in texts), name

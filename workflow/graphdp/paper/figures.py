@@ -1,4 +1,4 @@
-"""GAP's Figures 6 to 9 and ProGAP's 2 to 4 as functions of rows: matplotlib Figures, unsaved.
+"""The figures of the papers as functions of rows: matplotlib Figures, unsaved.
 
 A panel or line without results says so in the figure; it never fails and never draws a zero.
 """
@@ -8,6 +8,7 @@ import json
 import os
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -36,6 +37,7 @@ from graphdp.paper.labels import (
     delta_text,
     level_order,
     method_label,
+    method_name,
     scope_text,
     status_text,
 )
@@ -173,6 +175,44 @@ def progap_layerwise(rows: pd.DataFrame, context: Mapping) -> Figure:
     return _contrast(rows, context, LAYERWISE_EXPERIMENT, "layerwise", _PROGRESSIVE, names)
 
 
+def dpdgc_table2(rows: pd.DataFrame, context: Mapping) -> Figure:
+    """DPDGC's Table 2 drawn: accuracy at every level, one panel per dataset; side by side what the
+    paper prints (open diamonds), DPDGC as implemented (hollow), corrected, and the baselines."""
+    table = accuracy_table(rows, context)
+    table = table[(table["level"] != "edge") | (table["epsilon"] != "0")]
+    places = list(
+        dict.fromkeys(
+            sorted(
+                table[["level", "epsilon"]].itertuples(index=False, name=None),
+                key=lambda place: (level_order(place[0]), float(place[1])),
+            )
+        )
+    )
+    methods = sorted(
+        dict.fromkeys(table["method"]),
+        key=lambda method: (method not in AS_IMPLEMENTED, method not in AS_IMPLEMENTED.values()),
+    )
+    with style.theme():
+        datasets = list(dict.fromkeys(table["dataset"])) or study_datasets(context)
+        columns = min(2, max(len(datasets), 1))
+        figure, axes = style.panels(max(-(-len(datasets) // columns), 1), columns)
+        flat = [ax for line in axes for ax in line]
+        for dataset, ax in zip(datasets, flat, strict=False):
+            ax.set_title(dataset)
+            cells = table[table["dataset"] == dataset]
+            if cells["mean"].isna().all():
+                reasons = [*cells["missing_reason"], _reason(dataset, context)]
+                _empty_panel(ax, reasons[0])
+            else:
+                _levels_panel(ax, cells, places, methods)
+        for ax in flat[len(datasets) :]:
+            ax.set_axis_off()
+        missing = table[table["mean"].isna() & ~table["dataset"].isin(_unavailable(context))]
+        shown = table.loc[table["mean"].notna(), list(CELL)]
+        _finish(figure, axes, datasets, _not_shown(missing.to_dict("records"), shown))
+        return figure
+
+
 def dpdgc_figure3a(rows: pd.DataFrame, context: Mapping) -> Figure:
     """DPDGC's Figure 3a: accuracy against ε at edge level, corrected and as implemented."""
     return _decoupled(rows, context, "edge-budget", lambda cell: float(cell["epsilon"]), "ε")
@@ -248,6 +288,12 @@ FIGURES: dict[str, Drawing] = {
         "ProGAP Figure 4",
         progap_figure4,
         "Effect of the depth on accuracy at edge level (left) and node level (right).",
+    ),
+    "dpdgc_table2": Drawing(
+        "DPDGC Table 2, drawn",
+        dpdgc_table2,
+        "Accuracy at every level: DPDGC with an ε that holds, as its authors' code runs it (whose "
+        "ε is a claim), what the paper prints, and the baselines.",
     ),
     "dpdgc_figure3a": Drawing(
         "DPDGC Figure 3a",
@@ -367,18 +413,80 @@ def _decoupled_panel(
     ax.set_xlabel(_wrap(_claims_title(cells, label), 46))
 
 
+def _levels_panel(
+    ax: Axes, cells: pd.DataFrame, places: Sequence[tuple[str, str]], methods: Sequence[str]
+) -> None:
+    """A dataset's accuracies, one place per (level, ε) and beside each other the methods."""
+    step = 0.8 / (len(methods) + 1)
+    at = {place: x for x, place in enumerate(places)}
+    cells = cells.assign(
+        x=[at[place] for place in zip(cells["level"], cells["epsilon"], strict=True)]
+    )
+    for number, method in enumerate(methods):
+        colour, marker = style.method_style(method)
+        mine = cells[cells["method"] == method]
+        name = method_name(method)
+        if method in AS_IMPLEMENTED:
+            printed = mine[mine["published_mean"].notna()]
+            ax.errorbar(
+                printed["x"] - 0.4 + step / 2,
+                printed["published_mean"],
+                yerr=printed["published_ci"],
+                color=colour,
+                marker="D",
+                markerfacecolor="none",
+                linestyle="none",
+                label=f"{method_name(AS_IMPLEMENTED[method])} (paper)",
+            )
+        found = mine[mine["mean"].notna()]
+        if found.empty:
+            continue
+        bars = [found["mean"] - found["ci_low"], found["ci_high"] - found["mean"]]
+        ax.errorbar(
+            found["x"] - 0.4 + (number + 1.5) * step,
+            found["mean"],
+            yerr=np.nan_to_num(np.array(bars, dtype=float)),
+            color=colour,
+            marker=marker,
+            markerfacecolor="white" if method in AS_IMPLEMENTED else colour,
+            linestyle="none",
+            label=name,
+        )
+    for x in range(len(places) - 1):
+        ax.axvline(x + 0.5, color="0.85", linewidth=0.8)
+    names = [
+        "none" if level == "none" else f"{_level_tick(level)}\nε = {epsilon}"
+        for level, epsilon in places
+    ]
+    ax.set_xticks(range(len(places)), names)
+    ax.set_xlim(-0.5, len(places) - 0.5)
+    ax.grid(False, axis="x")
+    ax.set_xlabel(_wrap(_claims_title(cells[cells["mean"].notna()], "level"), 52))
+
+
+def _level_tick(level: str) -> str:
+    return f"k = {neighbors(level)}" if level_kind(level) == "k" else level
+
+
 def _claims_title(cells: pd.DataFrame, label: str) -> str:
     """The name of an axis with everything that must be said about the ε of its cells."""
     private = cells[cells["level"] != "none"]
     if private.empty:
         return label
-    by_claim: dict[str, dict[str, None]] = {}
+    by_claim: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
     for cell in private.to_dict("records"):
-        claim = f"{basis_text(cell['epsilon_basis'])}, {status_text(cell['epsilon_status'])}"
-        # Without its level: the legend names it.
-        name = re.sub(r"-(EDP|NDP|N\d+|DP)\b", "", method_label(cell["method"], cell["level"]))
-        by_claim.setdefault(claim, {})[name.replace(" (as implemented)", "")] = None
-    claims = [f"{', '.join(names)} {claim}" for claim, names in by_claim.items()]
+        name = method_name(AS_IMPLEMENTED.get(cell["method"], cell["method"]))
+        names = by_claim.setdefault((cell["epsilon_basis"], cell["epsilon_status"]), {})
+        names.setdefault(name, {})[level_kind(cell["level"])] = None
+    # Levels are named where one analysis of a method says one thing of some and another of others.
+    verdicts = Counter((basis, name) for (basis, _), names in by_claim.items() for name in names)
+    claims = []
+    for (basis, status), names in by_claim.items():
+        told = [
+            f"{name} ({', '.join(kinds)})" if verdicts[basis, name] > 1 else name
+            for name, kinds in names.items()
+        ]
+        claims.append(f"{', '.join(told)} {basis_text(basis)}, {status_text(status)}")
     adjacencies = dict.fromkeys(re.sub(r"\(\d+\)", "(k)", a) for a in private["adjacency"])
     deltas = sorted({delta_text(delta) for delta in private["delta"].dropna()}, key=float)
     symbol = "claimed ε" if "refuted" in set(private["epsilon_status"]) else "ε"
@@ -704,7 +812,7 @@ def _finish(figure: Figure, axes: list[list[Axes]], datasets: Sequence[str], rem
             frameon=False,
         )
     if remark:
-        width = 66 * len(axes[0])
+        width = 58 * len(axes[0])
         figure.supxlabel(
             "\n".join(textwrap.wrap(remark, width)), fontsize=7.5, color="0.35", x=0.01, ha="left"
         )

@@ -47,6 +47,13 @@ AS_IMPLEMENTED = {"dpdgcofficial": "dpdgc"}
 _SUFFIXES = {"none": "-∞", "edge": "-EDP", "node": "-NDP"}
 
 
+def method_name(method: str) -> str:
+    """The papers' name of a method, whatever the level: `"gap"` is "GAP"."""
+    if method in AS_IMPLEMENTED:
+        return f"{method_name(AS_IMPLEMENTED[method])} (as implemented)"
+    return _METHODS.get(method, method.upper())
+
+
 def method_label(method: str, level: str) -> str:
     """The papers' name of a method at a level: `("gap", "node")` is "GAP-NDP".
 
@@ -54,7 +61,7 @@ def method_label(method: str, level: str) -> str:
     """
     if method in AS_IMPLEMENTED:
         return f"{method_label(AS_IMPLEMENTED[method], level)} (as implemented)"
-    name = _METHODS.get(method, method.upper())
+    name = method_name(method)
     if method in EDGE_FREE_METHODS:
         return f"{name}-DP" if level == "node" else name
     return name + (_SUFFIXES.get(level) or f"-N{neighbors(level)}")
