@@ -159,6 +159,12 @@ def clipping_factors(squared_norms: Tensor, clip: float) -> Tensor:
     return (clip / (norms + _NORM_EPS)).clamp(max=1.0).mul(norms.isfinite()).nan_to_num(0.0)
 
 
+def dropped(x: Tensor, rate: float, draw: torch.Generator) -> Tensor:
+    """Dropout: every entry is 0 with probability `rate`, the others are divided by 1 - rate."""
+    kept = torch.rand(x.shape, generator=draw, dtype=x.dtype, device=x.device)
+    return x * (kept >= rate) / (1 - rate)
+
+
 def _views(values: Tensor, shapes: dict[str, tuple[int, ...]]) -> dict[str, Tensor]:
     """Views of a flat vector in which the named shapes lie one after the other."""
     views, start = {}, 0
@@ -186,7 +192,8 @@ class EmbeddingGradient:
     `values`: W and b, and with `batch_norm` (without privacy only) those of a norm before σ.
 
     head: R (h, C) and its bias (C,), both fixed. labels_shift: in a batch the rows with entries
-    meet the labels in front and the empty rows those behind, whoever's labels they are.
+    meet the labels in front and the empty rows those behind, whoever's labels they are. dropout,
+    with `batch_norm` only: its rate between the norm and σ, and what draws it.
     """
 
     def __init__(
@@ -197,9 +204,10 @@ class EmbeddingGradient:
         values: Tensor,
         batch_norm: bool = False,
         labels_shift: bool = False,
+        dropout: tuple[float, torch.Generator] | None = None,
     ):
         self.rows, self.labels, self.head = rows, labels, head
-        self.labels_shift = labels_shift
+        self.labels_shift, self.dropout = labels_shift, dropout
         self.shapes = self.parameters(len(rows.counts), head[0].shape[0], batch_norm)
         self.views = _views(values, self.shapes)
         hidden = head[0].shape[0]
@@ -225,6 +233,8 @@ class EmbeddingGradient:
             # torch refuses statistics of a single row; keep the running ones then.
             own = training and len(hidden) > 1
             hidden = F.batch_norm(hidden, *self.running, scale, shift, own)
+            if training and self.dropout:
+                hidden = dropped(hidden, *self.dropout)
         return torch.addmm(self.head[1], F.selu(hidden), self.head[0])
 
     def classes(self, nodes: Tensor) -> Tensor:
@@ -283,6 +293,7 @@ def train_embedding(
     normalised: bool,
     batch_norm: bool = False,
     labels_shift: bool = False,
+    dropout: float = 0.0,
     weight_decay: float = 0.0,
     checkpoint: str = "last",
     device: str = "auto",
@@ -295,16 +306,19 @@ def train_embedding(
     indptr, indices: CSR of A, int64 (n + 1,) and integers (m,); row i lists the nodes that i
     points to. labels: int64 (n,). train, val: int64 nodes. head: R (h, C) and its bias (C,).
     normalised: keep the rows of W at norm c = 1 from the start and after every step; being a
-    function of the noisy weights alone, that is post-processing. batch_norm, labels_shift: as
-    `EmbeddingGradient`. weight_decay, observe: as `descend`. checkpoint: "last", or
-    "best_validation", which reads the edges and labels of the validation nodes without noise.
+    function of the noisy weights alone, that is post-processing. batch_norm, labels_shift and
+    dropout (a rate): as `EmbeddingGradient`. weight_decay, observe: as `descend`. checkpoint:
+    "last", or "best_validation", which reads the edges and labels of the validation nodes without
+    noise.
 
-    stream: "init", "sampling" and "noise" are appended to it. Equal arguments give equal results on
-    the same kind of device. Raises GraphDPError on arguments that do not fit together.
+    stream: "init", "sampling", "noise" and "dropout" are appended to it. Equal arguments give equal
+    results on the same kind of device. Raises GraphDPError on arguments that do not fit together.
     """
     check_checkpoint(checkpoint)
     if rounds.private and batch_norm:
         raise GraphDPError("batch norm mixes samples: leave it out of DP training")
+    if dropout and not batch_norm:
+        raise GraphDPError("dropout of the embedding goes with its batch norm")
     nodes, hidden = len(indptr) - 1, len(head[0])
     like = like_of(device, dtype)
     # As torch.nn.Linear: U(±1/√fan_in), for the weight and the bias.
@@ -312,6 +326,7 @@ def train_embedding(
     if batch_norm:
         initial = np.concatenate([initial, np.ones(hidden), np.zeros(hidden)])
     values = torch.from_numpy(initial).to(like)
+    draw = torch.Generator(like.device).manual_seed(stream_seed(*stream, "dropout"))
     network = EmbeddingGradient(
         SparseRows(indptr, indices, None, like),
         torch.tensor(labels).to(like.device),
@@ -319,6 +334,7 @@ def train_embedding(
         values,
         batch_norm,
         labels_shift,
+        (dropout, draw) if dropout else None,
     )
     weight = network.views["weight"]
 
@@ -455,8 +471,7 @@ class Classifier:
                 own = training and len(x) > 1
                 x = F.batch_norm(x, *self.running[name], scale, shift, own)
             if training and self.shape.dropout:
-                kept = torch.rand(x.shape, generator=dropout, dtype=x.dtype, device=x.device)
-                x = x * (kept >= self.shape.dropout) / (1 - self.shape.dropout)
+                x = dropped(x, self.shape.dropout, dropout)
             return F.selu(x)
 
         def perceptron(name: str, x: Any, depth: int) -> Tensor:

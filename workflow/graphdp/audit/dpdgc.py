@@ -87,7 +87,7 @@ def trained_pair(construction: Construction, hidden: int = 16) -> tuple[Construc
         nodes,
         nodes[:0],
         Rounds("full", 10),
-        head=dpdgc.official_head(hidden, 2, 0, ("audit", construction.name, "head")),
+        head=dpdgc.official_head(hidden, 2, ("audit", construction.name, "head")),
         learning_rate=0.001,
         stream=("audit", construction.name),
         normalised=False,

@@ -134,7 +134,7 @@ def plan_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:
 def release_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:
     """What determines the released matrix of a setting: the embedding and the plan's noise."""
     rate = setting.get("embedding_learning_rate", setting["learning_rate"])
-    names = ("hidden", "epochs", "batch_size", "max_degree")
+    names = ("hidden", "epochs", "batch_size", "max_degree", "embedding_dropout")
     return {name: setting[name] for name in names if name in setting} | {
         "learning_rate": rate,
         "plan": plan_settings(level, setting),
@@ -162,7 +162,12 @@ def embed(block: Block, settings: list[dict[str, Any]]) -> dict[str, np.ndarray]
         checkpoint = "last" if corrected and block.level != "none" else block.checkpoint
         # Split and checkpoint shape the weights: studies that differ there share no noise.
         stream = block.stream(seed, "embedding", block.split_rule, checkpoint, key(setting))
-        shape, name = (setting["hidden"], graph.num_classes), (*stream, "head")
+        shape = setting["hidden"], graph.num_classes
+        fixed = (
+            head(*shape, (*stream, "head"))
+            if corrected
+            else official_head(*shape, block.stream(0, "head", key(setting)))
+        )
         model = train_embedding(
             rows.indptr,
             rows.indices,
@@ -170,11 +175,12 @@ def embed(block: Block, settings: list[dict[str, Any]]) -> dict[str, np.ndarray]
             split.train,
             split.val,
             rounds,
-            head=head(*shape, name) if corrected else official_head(*shape, seed, name),
+            head=fixed,
             learning_rate=setting["learning_rate"],
             stream=stream,
             normalised=corrected,
             batch_norm=not corrected and block.level == "none",
+            dropout=setting.get("embedding_dropout", 0.0),
             labels_shift=not corrected,
             weight_decay=0.0 if corrected else OFFICIAL_WEIGHT_DECAY,
             checkpoint=checkpoint,
@@ -203,19 +209,14 @@ def head(hidden: int, classes: int, stream: tuple) -> tuple[np.ndarray, np.ndarr
     return q * np.sign(np.diag(r)), np.zeros(classes)
 
 
-def official_head(
-    hidden: int, classes: int, seed: int, stream: tuple
-) -> tuple[np.ndarray, np.ndarray]:
-    """The head of the authors' code (core/modules/node/em.py): orthonormal columns times √(6/h) in
-    the first repeat. Before each further one it is reset as any linear layer: U(±1/√h), with bias.
-    """
-    from graphdp import rng
+def official_head(hidden: int, classes: int, stream: tuple) -> tuple[np.ndarray, np.ndarray]:
+    """The head of the authors' code (core/modules/node/em.py): orthonormal columns times √(6/h).
 
-    if seed == 0:
-        columns, bias = head(hidden, classes, stream)
-        return columns * np.sqrt(6 / hidden), bias
-    drawn = rng.generator(*stream).uniform(-1, 1, (hidden + 1, classes)) / np.sqrt(hidden)
-    return drawn[:-1], drawn[-1]
+    One head serves all repeats: the reset before each further one passes it over, since a lazy
+    linear layer of PyG whose weight was assigned never learns its number of inputs.
+    """
+    columns, bias = head(hidden, classes, stream)
+    return columns * np.sqrt(6 / hidden), bias
 
 
 #: L2 penalty on the embedding in the authors' code (`encoder_wd`); Appendix K says there is none.

@@ -7,8 +7,8 @@ What differs from `methods/dpdgc.py`, read in that code (thupchnsky/dp-gnn):
 - batches have a fixed size, drawn without replacement; the noise of the embedding phase is
   2√(D + 1) or 2√(k + 1) times the multiplier, with the accounting of one record
 - the classifier's MLP on the features has two layers (Appendix K: one); the embedding has an L2
-  penalty (Appendix K: none), without privacy also a batch norm, and in repeats after the first a
-  head that is not orthonormal (`official_head`)
+  penalty (Appendix K: none), a head of another scale that all repeats share (`official_head`), and
+  without privacy also a batch norm, on cSBM with dropout
 - in the embedding phase a row of A without entries shifts the labels of the rows behind it: the
   loader numbers a batch's rows by where the row index of their entries changes
 
@@ -31,6 +31,12 @@ class Public(dpdgc.Public):
     """DPDGC's code without privacy."""
 
     feature_layers: PositiveInt = FEATURE_LAYERS
+    embedding_dropout: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="dropout of the embedding (0.5 on cSBM in the authors' scripts)",
+    )
 
 
 class Edge(dpdgc.OfficialEdge):
