@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -184,41 +185,86 @@ def test_more_records_and_larger_shifts_cost_more(rate, group_size, shift):
 # ------------------------------------------------------------------------------- sensitivities
 
 
-def random_graph(rng, nodes, max_degree):
-    """A directed graph, A[i, r] = 1 for r → i: columns sum to at most max_degree."""
-    a = np.zeros((nodes, nodes))
-    for r in range(nodes):
-        others = np.setdiff1d(np.arange(nodes), [r])
-        a[rng.choice(others, rng.integers(0, max_degree + 1), replace=False), r] = 1
-    return a
+def pair_of_graphs(rng, nodes, replaced, density):
+    """Two directed graphs as dense A, which differ in the row and the column of one node."""
+    a = rng.random((nodes, nodes)) < density
+    b = a.copy()
+    b[replaced], b[:, replaced] = rng.random((2, nodes)) < rng.uniform(0, 1, (2, 1))
+    for graph in (a, b):
+        np.fill_diagonal(graph, False)
+    return a, b
+
+
+def kept_of(a, max_degree, how, ids=None):
+    """A as the method leaves it: on public candidates, or with its columns sampled."""
+    nodes = len(a)
+    graph = SimpleNamespace(
+        indptr=np.concatenate([[0], a.sum(1).cumsum()]),
+        indices=np.nonzero(a)[1].astype(np.int32),
+        node_ids=np.arange(nodes) if ids is None else ids,
+        raw_num_nodes=nodes if ids is None else 2 * nodes,
+    )
+    if how == "sampling":
+        rows = methods.load("dpdgc").bounded_rows(graph, max_degree, 5)
+    else:
+        rows = methods.load("dpdgc").candidate_rows(graph, max_degree, ("a graph", 0))
+    kept = np.zeros(a.shape)
+    for i in range(nodes):
+        kept[i, rows.indices[rows.indptr[i] : rows.indptr[i + 1]]] = 1
+    return kept
 
 
 def test_no_replaced_node_moves_the_release_or_the_rows_by_more_than_stated():
-    """Random pairs of graphs, and the worst ones: disjoint neighbourhoods of D each."""
+    """Random pairs of graphs, run through the method's own bound; and the worst pair: every
+    candidate lists r in one graph and none in the other, which meets both bounds."""
     rng = np.random.default_rng(3)
     nodes, max_degree = 14, 4
     largest = most = 0
-    for trial in range(400):
-        a = random_graph(rng, nodes, max_degree)
-        b = a.copy()
+    for trial in range(300):
         r = int(rng.integers(nodes))
-        others = np.setdiff1d(np.arange(nodes), [r])
-        order = rng.permutation(others)
-        a[:, r] = b[:, r] = 0
-        a[order[:max_degree], r] = 1
-        kept = max_degree if trial % 2 else int(rng.integers(0, max_degree))
-        b[order[kept : kept + max_degree], r] = 1
-        b[r, others] = rng.integers(0, 2, nodes - 1)
-        b[r, b.sum(0) > max_degree] = 0
+        a, b = pair_of_graphs(rng, nodes, r, rng.uniform(0.1, 0.9))
+        if trial % 10 == 0:
+            a[:, r], b[:, r] = True, False
+            a[r, r] = False
+        ids = rng.permutation(2 * nodes)[:nodes] if trial % 3 == 1 else None
+        kept, other = (kept_of(graph, max_degree, "candidates", ids) for graph in (a, b))
+        assert (kept <= a).all() and kept.sum(0).max() <= max_degree
         w = rng.standard_normal((nodes, 6))
         w /= np.linalg.norm(w, axis=1, keepdims=True)
-        moved = np.linalg.norm(np.delete((a - b) @ w, r, 0))
-        largest = max(largest, moved)
-        most = max(most, int((a != b).any(1).sum()))
+        moved = np.linalg.norm(np.delete((kept - other) @ w, r, 0))
+        changed = np.delete((kept != other).any(1), r).sum() + 1
         assert moved <= dpdgc.embedding_release("node", max_degree).value + 1e-12
-        assert (a != b).any(1).sum() <= dpdgc.changed_rows("node", max_degree)
-    assert largest == pytest.approx(math.sqrt(2 * max_degree))
-    assert most == 2 * max_degree + 1 > dpdgc.changed_rows_as_published("node", max_degree)
+        assert changed <= dpdgc.changed_rows("node", max_degree)
+        largest, most = max(largest, moved), max(most, changed)
+    assert largest == pytest.approx(math.sqrt(max_degree)) and most == max_degree + 1
+
+
+def test_where_columns_are_sampled_a_node_moves_them_all():
+    """What the authors' code does. m targets have D + 1 in-neighbours, one of which, r, stops
+    listing them: the sample of every column changes, so do D rows by up to m entries each."""
+    max_degree, targets = 4, 200
+    nodes = max_degree + 1 + targets
+    a = np.zeros((nodes, nodes), bool)
+    a[: max_degree + 1, max_degree + 1 :] = True
+    b = a.copy()
+    b[0] = False
+    kept, other = (kept_of(graph, max_degree, "sampling") for graph in (a, b))
+    assert kept.sum(0).max() == other.sum(0).max() == max_degree
+    same = np.ones((nodes, 1))  # all rows of W alike
+    moved = np.linalg.norm(((kept - other) @ same)[1:])
+    assert moved > 20 * dpdgc.published_release("node", max_degree).value
+    # Turned round: r among the D + 1 that each of m others lists.
+    kept, other = (kept_of(graph.T, max_degree, "candidates") for graph in (a, b))
+    assert (np.delete(kept, 0, 0) != np.delete(other, 0, 0)).any(1).sum() <= max_degree
+    # r lists m nodes, each of which D others list: one of these is pushed out of most columns.
+    a = np.zeros((nodes * 5, nodes * 5), bool)
+    for j in range(targets):
+        a[targets + 1 + max_degree * j + np.arange(max_degree), 1 + j] = True
+    b = a.copy()
+    b[0, 1 : targets + 1] = True
+    kept, other = (kept_of(graph, max_degree, "sampling") for graph in (a, b))
+    changed = (kept != other).any(1).sum()
+    assert changed > 100 > dpdgc.changed_rows("node", max_degree)
 
 
 @pytest.mark.parametrize("k", [0, 1, 5])
@@ -246,7 +292,7 @@ def test_edges_move_one_row_or_two():
 
 
 def test_the_group_moves_the_clipped_sum_by_2gC_which_the_published_factor_does_not_cover():
-    """Opposite gradients of norm C in all the g rows: the sum moves by 2gC > 2√(D+1) C."""
+    """Opposite gradients of norm C in all g = D + 1 rows: the sum moves by 2gC > 2√g C."""
     max_degree, clip = 9, 1.5
     group = dpdgc.changed_rows("node", max_degree)
     moved = np.linalg.norm(np.sum([2 * clip * np.array([0.6, 0.8])] * group, axis=0))
@@ -277,7 +323,7 @@ def test_levels_are_named_by_their_k():
         ("edge", EDGE, [1], 1.0, "edge_directed", "proven"),
         ("k0", K, [1, 1], 0.0, "k_neighbor(0)", "conditional"),
         ("k5", K, [6, 1], math.sqrt(5), "k_neighbor(5)", "conditional"),
-        ("node", NODE, [201, 1], math.sqrt(200), "node_replace", "conditional"),
+        ("node", NODE, [101, 1], 10.0, "node_replace", "conditional"),
     ],
 )
 def test_the_corrected_plan(level, plan_settings, sizes, release, adjacency, status):
@@ -305,6 +351,9 @@ def test_the_published_plan(level, plan_settings, factors, status):
     trained = [m for m in plan.mechanisms if isinstance(m, WithoutReplacementDPSGD)]
     assert [m.max_grad_norm.value for m in trained] == pytest.approx(factors)
     assert plan.status == status
+    (released,) = (m for m in plan.mechanisms if isinstance(m, GaussianReleases))
+    squares = {"edge": 1, "k1": 1, "node": 200}
+    assert released.sensitivity.value == pytest.approx(math.sqrt(squares[level]))
     assert (
         dpdgc.published_plan(level, num_train=TRAIN, basis="as_implemented", **plan_settings).status
         == "refuted"
@@ -371,7 +420,7 @@ def test_accountants_refuse_what_they_do_not_know():
 
 @pytest.mark.parametrize(
     ("level", "plan_settings", "least", "most"),
-    [("k1", K, 7, 8), ("k5", K, 11, 14), ("k25", K, 20, 30), ("node", NODE, 180, 230)],
+    [("k1", K, 7, 8), ("k5", K, 11, 14), ("k25", K, 20, 30), ("node", NODE, 65, 75)],
 )
 def test_what_the_published_noise_is_worth_when_the_group_is_counted(
     level, plan_settings, least, most
@@ -381,12 +430,7 @@ def test_what_the_published_noise_is_worth_when_the_group_is_counted(
     too little."""
     claim = dpdgc.published_plan(level, num_train=TRAIN, **plan_settings)
     noise = calibrate(claim, 16, 1e-5).noise_multiplier
-    published_size = dpdgc.changed_rows_as_published(level, plan_settings.get("max_degree"))
-    size = dpdgc.changed_rows(level, plan_settings.get("max_degree"))
-    ratio = math.sqrt(published_size / size)  # the same standard deviation in every phase
-    plan = dpdgc.corrected_plan(
-        level, num_train=TRAIN, embedding_noise_ratio=ratio, **plan_settings
-    )
+    plan = dpdgc.corrected_plan(level, num_train=TRAIN, **plan_settings)
     assert least < accounting.epsilon(plan, noise, 1e-5) < most
 
 

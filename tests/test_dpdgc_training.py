@@ -628,11 +628,17 @@ def test_rows_are_the_lists_that_nodes_point_with(graph, monkeypatch):
     monkeypatch.setattr(
         decoupled, "train_embedding", lambda *a, **k: (read.append(a[:2]), real(*a, **k))[1]
     )
-    for level, epsilon in (("edge", "2"), ("node", "8")):
-        work, setting = block(dpdgc, level, epsilon, graph)
-        dpdgc.embed(work, [dpdgc.release_settings(level, setting)])
+    for module, level, epsilon in (
+        (dpdgc, "edge", "2"), (dpdgcofficial, "node", "8"), (dpdgc, "node", "8")
+    ):  # fmt: skip
+        work, setting = block(module, level, epsilon, graph)
+        module.embed(work, [module.release_settings(level, setting)])
     assert np.array_equal(read[0][1], graph.indices) and np.array_equal(read[0][0], graph.indptr)
     assert np.bincount(read[1][1], minlength=NODES).max() == 6 < np.diff(graph.indptr).max()
+    # Of the 89 others six may list a node, whatever the edges are.
+    ours = dpdgc.candidate_rows(graph, 6, ("c", 0))
+    assert np.array_equal(read[2][0], ours.indptr) and np.array_equal(read[2][1], ours.indices)
+    assert len(read[2][1]) < 0.15 * len(graph.indices)
 
 
 def test_noise_of_scale_zero_is_refused(graph):

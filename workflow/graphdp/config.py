@@ -202,7 +202,7 @@ class Study(_Strict):
     delta: Annotated[float | str, AfterValidator(_delta)] = Field(
         "auto",
         description="auto: 10^-digits of the number of edges (edge level) or training nodes (node "
-        "level), as published",
+        "level), as published; of all nodes for dpdgc",
     )
     calibrate_for: Literal["published", "corrected"] = Field(
         "published",

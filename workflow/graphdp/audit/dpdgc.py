@@ -51,22 +51,20 @@ def release_pair(level: str, max_degree: int | None = None, undirected: bool = F
 
     An edge (source, target) is an entry of A in row `target` and column `source`. edge: one entry,
     with `undirected` both of a connection. k-neighbour: k entries of the column of node 0, and of
-    its row, which is hidden. node: the column of node 0 has D entries in either world, no two in
-    the same row.
+    its row, which is hidden. node: D entries of the column, and of the row.
     """
     kind, k = level_kind(level), neighbors(level)
-    lost = max_degree if kind == "node" else 0
     gained = {"edge": 1, "k": k, "node": max_degree}[kind]
-    others = 1 + np.arange(gained + lost)
+    others = 1 + np.arange(gained)
     column = np.stack([np.zeros_like(others), others], 1)
-    row = column[:gained, ::-1] if kind != "edge" or undirected else column[:0]
+    row = column[:, ::-1] if kind != "edge" or undirected else column[:0]
     weight = np.zeros((1 + len(others), 2), np.float32)
     weight[:, 1] = ROW_NORM
     return Construction(
         f"release-{level}-{max_degree}{'-undirected' * undirected}",
         weight,
-        np.concatenate([column[:gained], row]),
-        column[gained:],
+        np.concatenate([column, row]),
+        column[:0],
         hidden=() if kind == "edge" else (0,),
     )
 
@@ -199,7 +197,8 @@ class Phase:
             case "k":
                 return neighbors(level), 0, 1
             case _:
-                return self.max_degree, self.max_degree, 1
+                # On public candidates none is lost that is not gained in the other world.
+                return self.max_degree, 0 if self.poisson else self.max_degree, 1
 
     @cached_property
     def rounds(self) -> Any:

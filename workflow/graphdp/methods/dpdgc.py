@@ -9,13 +9,14 @@ Algorithm 2, in two stages that the workflow runs as jobs of their own:
 
 Row i of A lists the nodes that i points to, as in the authors' code (thupchnsky/dp-gnn,
 core/data/loader/adj.py); that matters on directed graphs. At node level the columns of A, whose
-sums the paper calls out-degrees, are bounded by D (`bounded_rows`). s = noise multiplier × √(2D)
+sums the paper calls out-degrees, are bounded by D (`candidate_rows`). s = noise multiplier × √D
 (node), √k (k-neighbour, level "k<number>"), 1 (edge); stage 1 has noise of its own
 (`graphdp.privacy.dpdgc`). At edge level the classifier takes batches of the same size, without
 noise, as the authors' scripts do.
 
 This is the method as it has to be for its ε to hold: batches are Poisson samples, all changed rows
-of a group are counted, W is normalised after every step and the embedding keeps its last epoch.
+of a group are counted, at node level the entries of A that count are drawn without a look at A, W
+is normalised after every step and the embedding keeps its last epoch.
 `methods/dpdgcofficial.py` is the same code doing what the authors' code does.
 
 c = 1, not the paper's 1e-8 (Appendix K): scaling W and the noise together changes nothing but the
@@ -112,6 +113,9 @@ class Neighbors(OfficialNeighbors):
 class Node(OfficialNode):
     """Node level."""
 
+    max_degree: PositiveInt = Field(
+        100, description="D, number of ids that may list a node, drawn without its edges"
+    )
     embedding_noise_ratio: PositiveFloat = RATIO
 
 
@@ -154,8 +158,12 @@ def embed(block: Block, settings: list[dict[str, Any]]) -> dict[str, np.ndarray]
     for seed, setting in block.runs(settings):
         rows = InEdges(graph.indptr, graph.indices)  # sums over a node's list, whatever it lists
         if "max_degree" in setting:
-            name = block.study_seed, seed, block.dataset, "columns", setting["max_degree"]
-            rows = bounded_rows(graph, setting["max_degree"], stream_seed(*name))
+            bound = setting["max_degree"]
+            if corrected:
+                rows = candidate_rows(graph, bound, (block.dataset, seed))
+            else:
+                name = block.study_seed, seed, block.dataset, "columns", bound
+                rows = bounded_rows(graph, bound, stream_seed(*name))
         split = block.split(seed)
         rounds = _rounds(block, seed, setting["plan"], "embedding", setting)
         # Where no noise protects the choice of an epoch, the corrected method makes none.
@@ -223,9 +231,20 @@ def official_head(hidden: int, classes: int, stream: tuple) -> tuple[np.ndarray,
 OFFICIAL_WEIGHT_DECAY = 1e-5
 
 
+def candidate_rows(graph, max_degree: int, public: tuple):
+    """The rows of A when a node may be listed by `max_degree` ids (and list as many), drawn without
+    its edges by a seed named `public`: `graphdp.degree.public_candidates`."""
+    from graphdp import degree
+    from graphdp.data.graph import InEdges
+
+    name = degree.bound_name({"max_degree": max_degree, "degree_bound": "public_candidates"})
+    keep = degree.keep_edges(graph, name, (), public)
+    return InEdges(*degree.apply_mask(graph.indptr, graph.indices, keep))
+
+
 def bounded_rows(graph, max_degree: int, seed: int):
     """The rows of A when every column keeps at most `max_degree` of its entries, chosen uniformly:
-    `graphdp.degree` on the graph with its edges turned round."""
+    `graphdp.degree` on the graph with its edges turned round. As the authors' code has it."""
     from graphdp import degree
     from graphdp.data.graph import in_edges
 

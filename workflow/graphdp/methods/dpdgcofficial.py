@@ -12,9 +12,12 @@ What differs from `methods/dpdgc.py`, read in that code (thupchnsky/dp-gnn):
 - in the embedding phase a row of A without entries shifts the labels of the rows behind it: the
   loader numbers a batch's rows by where the row index of their entries changes
 
+- at node level the columns of A are sampled, which bounds nothing (`graphdp.privacy.dpdgc`)
+
 So its ε is a claim that no analysis supports, and its rows say so (basis "as implemented", status
-"refuted"). Not repeated here: the classifier's loader drops the last, smaller batch of an epoch,
-and a phase runs ceil(N / B) rounds per epoch where floor(epochs · N / B) in all are accounted for.
+"refuted"). Not repeated here: the classifier's loader drops the last, smaller batch of an epoch, so
+that phase runs floor(N / B) rounds per epoch, and the embedding phase ceil(N / B), where in all
+floor(epochs · N / B) are accounted for; at node level the column of the last node is lost.
 """
 
 from pydantic import Field

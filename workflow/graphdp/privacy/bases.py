@@ -71,12 +71,12 @@ _OFFICIAL_BATCHES = (
     "one full Gaussian per epoch: all samples that a node is in may fall into one batch."
 )
 _OFFICIAL_POISSON = (
-    "The official code (DPDGC's version of GAP's) draws ceil(N / B) Poisson samples in each epoch, "
+    "The official code (DPDGC's version of GAP's) draws floor(N / B) Poisson samples per epoch, "
     "for which the hypergeometric bound over samples of a fixed size is no bound. Here every "
     "sample that a node is in has a coin of its own."
 )
 _OFFICIAL_STEPS = (
-    "The official code runs ceil(N / B) rounds in each epoch and accounts "
+    "The official code runs floor(N / B) rounds in each epoch and accounts "
     "floor(epochs · N / B) in all."
 )
 
@@ -310,7 +310,7 @@ def _sage(level: str, settings: dict[str, Any], num_train: int | None) -> tuple[
         rounds = PoissonGroupDPSGD(
             query=training.query,
             sampling_rate=training.batch_size / training.population,
-            steps=settings["epochs"] * math.ceil(training.population / training.batch_size),
+            steps=settings["epochs"] * max(1, training.population // training.batch_size),
             group_size=training.group,
             max_grad_norm=sensitivity.clipped_gradient_sum(clip),
             noise_per_clip=2 * training.group,
@@ -418,9 +418,11 @@ def _without_one(plan: Plan, aggregation: Sensitivity | None) -> tuple[Mechanism
 
 def _as_implemented(published: Plan, settings: dict[str, Any], num_train: int) -> tuple[Plan, ...]:
     """The plan with the official code's number of DP-Adam steps; nothing where that is the same."""
-    # The loaders of the three repositories yield a batch for every start in range(0, N, B);
-    # in GAP only its length, which drives the progress bar, is rounded down.
-    steps = settings["epochs"] * math.ceil(num_train / settings["batch_size"])
+    # The node loaders of the three repositories stop before a batch that would reach beyond N
+    # (drop_last), also where it is a sample. With B > N they train on nothing.
+    steps = settings["epochs"] * (num_train // settings["batch_size"])
+    if not steps:
+        return ()
     mechanisms = tuple(
         replace(m, steps=steps) if isinstance(m, PoissonDPSGD | WithoutReplacementDPSGD) else m
         for m in published.mechanisms

@@ -8,11 +8,21 @@ and k of its column; at edge level one entry of A is replaced and features and l
 The released matrix is covered except for r's own row (DPDGC, Definition 4.2: r's own prediction is
 not asked for).
 
-What the paper's analysis misses in the embedding phase, and `corrected_plan` counts: a row of A is
-a training record. With r, up to 2D rows change at node level (Theorem 5.3 counts them itself: the
-D out-neighbours lost and the D gained), not D, so the group has 2D + 1 records; and a group of g
-records moves the clipped sum by up to 2gC, not 2√g C, with a sampling amplification of its own
-(`graphdp.privacy.group`).
+What the paper's analysis misses, and `corrected_plan` counts:
+
+- In the embedding phase a row of A is a training record, and r changes a group of rows. A group of
+  g records moves the clipped sum by up to 2gC, not 2√g C, with a sampling amplification of its own
+  (`graphdp.privacy.group`).
+- At node level the paper takes columns of A with at most D entries in both graphs for granted (and
+  even then 2D rows besides r's can change, by its own Theorem 5.3, where Algorithm 2 counts D). Its
+  code makes them so by sampling each column. Then the entries of r push other rows' entries out of
+  any number of columns, and neither bound holds: √(2D) and D + 1 are exceeded without limit (a test
+  has the graphs). Here it is drawn without the edges which D nodes may list a node
+  (`graphdp.degree.public_candidates`): r takes its own entries along and no other. So besides row r
+  at most D rows change, each by W_r.
+
+The classifier's phase reads row r of the released matrix in r's own gradient alone. Given all other
+rows it is one replaced record, for any value of that row; by joint convexity so it is on average.
 """
 
 import math
@@ -32,6 +42,7 @@ from graphdp.privacy.plan import (
     neighbors,
 )
 from graphdp.privacy.plans import (
+    CANDIDATES_ARE_PUBLIC,
     EDGE_COUNT_IS_PUBLIC,
     FEATURES_ARE_PUBLIC,
     ROW_IS_WITHHELD,
@@ -43,8 +54,8 @@ VARIANTS = ("corrected", "as_implemented")
 
 _DEGREES = (
     "Columns of A have at most D entries in both graphs, which differ in one node's row and column "
-    "only; a bound made by sampling columns of a symmetrised graph breaks this, since an edge "
-    "stands in two."
+    "only; a bound made by sampling columns breaks this, since an entry of that row pushes out "
+    "another row's."
 )
 _EDGE = "One directed entry of the adjacency matrix is replaced; an undirected edge is two."
 _WEIGHTS_BOUNDED = "The rows of W have a norm of at most c when the matrix is released."
@@ -57,11 +68,9 @@ _ONE_RECORD = (
 def embedding_release(level: str, max_degree: int | None, undirected: bool = False) -> Sensitivity:
     """L2 norm of the change of A W off the replaced node's row, for rows of W of norm c = 1.
 
-    node: column r of A loses up to D entries and gains up to D; each moves one row by W_r of norm
-    at most c, so √(2D) c. k-neighbour: k entries of the column, √k c. edge: one entry moves one
-    row, c. An undirected edge {i, j} moves row i by W_j and row j by W_i: √2 c. All tight.
-
-    The appendix prints √(2Dc) and √(kc) (section K); by linearity in W it is c√(2D) and c√k.
+    node: at most D nodes may list r at all, the same in both graphs; each row moves by W_r of norm
+    at most c, so √D c. k-neighbour: k entries of the column, √k c. edge: one entry moves one row,
+    c. An undirected edge {i, j} moves row i by W_j and row j by W_i: √2 c. All tight.
     """
     if undirected:
         return Sensitivity(math.sqrt(2), "c*sqrt(2)", "DPDGC, Theorem G.1, for each of two entries")
@@ -69,30 +78,36 @@ def embedding_release(level: str, max_degree: int | None, undirected: bool = Fal
     if k is not None:
         return Sensitivity(math.sqrt(k), "c*sqrt(k)", "DPDGC, Theorem 5.4 and Appendix D")
     if level == "node":
-        _check_count("max_degree", max_degree, 0)
-        value = math.sqrt(2 * max_degree)
-        return Sensitivity(value, "c*sqrt(2*max_degree)", "DPDGC, Theorem 5.3 and Appendix C")
+        bound = sensitivity.public_candidates(max_degree)
+        return Sensitivity(bound.value, f"c*{bound.formula}", bound.source)
     return Sensitivity(1.0, "c", "DPDGC, Theorem G.1")
 
 
-def changed_rows(level: str, max_degree: int | None, undirected: bool = False) -> int:
-    """The most rows of A (records of the embedding phase) in which adjacent graphs differ.
+def published_release(level: str, max_degree: int | None) -> Sensitivity:
+    """The paper's: at node level √(2D) c, since column r loses up to D entries and gains up to D.
 
-    node: r's own and those of the at most D lost and D gained out-neighbours, 2D + 1. k-neighbour:
-    k + 1. edge: 1 for one entry, 2 for an undirected edge. The label of row r changes with the row.
+    The appendix prints √(2Dc) and √(kc) (section K); by linearity in W it is c√(2D) and c√k.
+    """
+    if level != "node":
+        return embedding_release(level, max_degree)
+    _check_count("max_degree", max_degree, 0)
+    value = math.sqrt(2 * max_degree)
+    return Sensitivity(value, "c*sqrt(2*max_degree)", "DPDGC, Theorem 5.3 and Appendix C")
+
+
+def changed_rows(level: str, max_degree: int | None, undirected: bool = False) -> int:
+    """The most rows of A (records of the embedding phase) in which adjacent graphs differ, r's own
+    included, whose label changes with it; also the paper's group sizes (Algorithm 2).
+
+    node: D + 1 (on public candidates). k-neighbour: k + 1. edge: 1, for an undirected edge 2.
     """
     k = neighbors(level)
     if k is not None:
         return k + 1
     if level == "node":
         _check_count("max_degree", max_degree, 0)
-        return 2 * max_degree + 1
+        return max_degree + 1
     return 2 if undirected else 1
-
-
-def changed_rows_as_published(level: str, max_degree: int | None) -> int:
-    """The paper's group size (Algorithm 2): D + 1, k + 1 or 1."""
-    return max_degree + 1 if level == "node" else changed_rows(level, max_degree)
 
 
 def embedding_noise_per_clip(level: str, max_degree: int | None, ratio: float = 1.0) -> float:
@@ -150,7 +165,7 @@ def corrected_plan(
         adjacency="edge_undirected" if undirected else _adjacency(level),
         basis="corrected",
         status="proven" if level == "edge" else "conditional",
-        assumptions=_assumptions(level, _WEIGHTS_BOUNDED, undirected=undirected),
+        assumptions=_assumptions(level, _WEIGHTS_BOUNDED, undirected=undirected, corrected=True),
         own_row_covered=None if level == "edge" else False,
         mechanisms=tuple(mechanisms),
     )
@@ -193,10 +208,10 @@ def published_plan(
             f"sum of clipped gradients of the {phase}", rate, steps, claimed, phase
         )
 
-    size = changed_rows_as_published(level, max_degree)
+    size = changed_rows(level, max_degree)
     mechanisms: list[Mechanism] = [
         dp_adam("embedding", size, epochs),
-        _release(embedding_release(level, max_degree)),
+        _release(published_release(level, max_degree)),
     ]
     if level != "edge":
         mechanisms.append(dp_adam("classifier", 1, classifier_epochs))
@@ -257,13 +272,15 @@ def _adjacency(level: str) -> str:
     return "edge_directed" if level == "edge" else "node_replace"
 
 
-def _assumptions(level: str, *reasons: str, undirected: bool = False) -> tuple[str, ...]:
+def _assumptions(
+    level: str, *reasons: str, undirected: bool = False, corrected: bool = False
+) -> tuple[str, ...]:
     if level == "edge":
         # The corrected embedding phase keeps its last epoch; what is chosen later is chosen by
         # public labels and the released matrix.
         first = "Both directed entries of one undirected edge differ." if undirected else _EDGE
         return (first, *reasons, FEATURES_ARE_PUBLIC, EDGE_COUNT_IS_PUBLIC)
-    first = _DEGREES if level == "node" else _K_ENTRIES
+    first = (CANDIDATES_ARE_PUBLIC if corrected else _DEGREES) if level == "node" else _K_ENTRIES
     return (first, *reasons, ROW_IS_WITHHELD, TRAINING_COUNT_IS_PUBLIC, SELECTION_IS_UNCOUNTED)
 
 

@@ -32,7 +32,7 @@ SELECTION_IS_UNCOUNTED = (
     "that is not counted."
 )
 FEATURES_ARE_PUBLIC = "Node features, labels and the set of nodes are public; only edges are not."
-_CANDIDATES_ARE_PUBLIC = (
+CANDIDATES_ARE_PUBLIC = (
     "Whom a node may send to is drawn from a public universe of ids with a seed that does not "
     "depend on the graph; an absent id sends nothing."
 )
@@ -149,7 +149,7 @@ def gap_plan(
         published,
         basis="corrected",
         status="conditional",
-        assumptions=(_CANDIDATES_ARE_PUBLIC, ROW_IS_WITHHELD, *published.assumptions[2:]),
+        assumptions=(CANDIDATES_ARE_PUBLIC, ROW_IS_WITHHELD, *published.assumptions[2:]),
         mechanisms=tuple(
             replace(mechanism, sensitivity=bound)
             if isinstance(mechanism, GaussianReleases)

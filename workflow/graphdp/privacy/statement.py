@@ -32,6 +32,7 @@ from graphdp.privacy.plan import (
     level_kind,
     neighbors,
 )
+from graphdp.privacy.plans import CANDIDATES_ARE_PUBLIC
 
 SCHEMA = Path("config/statement.schema.json")
 
@@ -362,7 +363,7 @@ def _noise(entry: dict[str, Any]) -> float:
 
 def _guarantee(plan: Plan, settings: dict[str, Any]) -> Guarantee:
     bound = None
-    sampled = settings.get("degree_bound", "sampling") == "sampling"
+    sampled = CANDIDATES_ARE_PUBLIC not in plan.assumptions
     if "max_degree" in settings:
         bound = DegreeBound(
             max_degree=settings["max_degree"],
