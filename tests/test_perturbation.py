@@ -103,6 +103,51 @@ def test_pairs_are_numbered_one_to_one():
         np.testing.assert_array_equal(np.transpose(pairs.ends(numbers)), ends)
 
 
+def test_ordered_pairs_are_numbered_one_to_one_and_a_directed_edge_is_one_of_them():
+    for nodes in (1, 2, 3, 7):
+        entries = perturbation._Entries(nodes)
+        ends = np.array(list(itertools.permutations(range(nodes), 2))).reshape(-1, 2)
+        graph = csr_from_edges(*ends.T, nodes, symmetrise=False)
+        np.testing.assert_array_equal(entries.of_graph(*graph), np.arange(entries.count))
+        np.testing.assert_array_equal(np.transpose(entries.ends(np.arange(entries.count))), ends)
+    adjacency = np.random.default_rng(0).random((12, 12)) < 0.3
+    np.fill_diagonal(adjacency, False)
+    entries = perturbation._Entries(12)
+    edges = entries.of_graph(*csr_from_edges(*np.nonzero(adjacency), 12, symmetrise=False))
+    for i, j in zip(*np.nonzero(adjacency), strict=True):
+        less = adjacency.copy()
+        less[i, j] = False
+        left = entries.of_graph(*csr_from_edges(*np.nonzero(less), 12, symmetrise=False))
+        assert len(edges) - len(left) == np.setxor1d(edges, left).size == 1
+
+
+@pytest.mark.parametrize("kind", PERTURBATIONS)
+def test_the_entries_of_a_directed_graph_are_perturbed_apart(kind):
+    """Rates of randomised response, and no entry tells of the opposite one."""
+    nodes, parts = 60, EPSILONS[kind]
+    truth = np.random.default_rng(1).random((nodes, nodes)) < 0.1
+    np.fill_diagonal(truth, False)
+    graph = csr_from_edges(*np.nonzero(truth), nodes, symmetrise=False)
+    runs = 200
+    drawn = []
+    for seed in range(runs):
+        rng = np.random.default_rng(seed)
+        drawn.append(dense(perturb(*graph, kind, parts, rng, 10**7, directed=True)) > 0)
+    assert not any(one.diagonal().any() for one in drawn)
+    if kind != "edge_rand":
+        return
+    keep, add = edge_rand_probabilities(parts["link"])
+    off = ~np.eye(nodes, dtype=bool)
+    stayed, appeared = (sum(int((one & where).sum()) for one in drawn) for where in
+                        (truth, ~truth & off))  # fmt: skip
+    assert_binomial(stayed, runs * int(truth.sum()), keep)
+    assert_binomial(appeared, runs * int((~truth & off).sum()), add)
+    # Pairs without an edge either way: both entries appear together as if apart.
+    neither = np.triu(~truth & ~truth.T, 1)
+    both = sum(int((one & one.T & neither).sum()) for one in drawn)
+    assert_binomial(both, runs * int(neither.sum()), add * add)
+
+
 def test_pair_numbers_are_exact_for_millions_of_nodes():
     nodes = 2_000_000
     pairs = perturbation._Pairs(nodes)

@@ -420,7 +420,8 @@ def test_the_shares_of_epsilon_reach_the_perturbation(small, monkeypatch):
     block = make_block(small, "edge", settings, seeds=(0,))
     given = {}
 
-    def spy(indptr, indices, kind, epsilons, rng, max_edges):
+    def spy(indptr, indices, kind, epsilons, rng, max_edges, directed):
+        assert not directed
         given[kind] = dict(epsilons)
         return indptr, indices
 
@@ -431,6 +432,23 @@ def test_the_shares_of_epsilon_reach_the_perturbation(small, monkeypatch):
         "edge_rand": {"link": 4.0},
         "lap_graph": pytest.approx({"density": 0.04, "link": 3.96}),
     }
+
+
+def test_a_directed_graph_is_perturbed_entry_by_entry(small):
+    """Where `directed` says so; both kinds of release may stand beside each other."""
+    settings = edge_settings(directed=[None, True])
+    block = make_block(small, "edge", settings, seeds=(0,))
+    released = [sage.release_settings("edge", setting) for setting in settings]
+    graphs = sage.perturb(block, released)
+    kind = settings[0]["perturbation"]
+    assert set(graphs) == {(0, kind), (0, f"{kind}-directed")}
+    shape = (small.num_nodes, small.num_nodes)
+    for (_, name), (indptr, indices) in graphs.items():
+        matrix = sparse.csr_array((np.ones(len(indices)), indices, indptr), shape=shape)
+        one_way = (matrix != matrix.T).nnz
+        assert one_way > 0 if name.endswith("directed") else one_way == 0
+    fitted = sage.fit(block, settings, {}, None, graphs)
+    assert not np.array_equal(fitted[0][2].predictions, fitted[1][2].predictions)
 
 
 def test_level_none_learns_from_the_graph_and_reads_nothing_else(small):

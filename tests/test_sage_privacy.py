@@ -272,6 +272,13 @@ def test_edge_bases():
     assert plans["as_implemented", "edge_undirected"].status == "refuted"
     assert plans["corrected", "edge_undirected"].status == "proven"
     assert len(by_name("edge", {"perturbation": "edge_rand"})) == 2
+    # Where ordered pairs are perturbed apart, both entries of a connection cost twice.
+    for kind in ("asymmetric", "edge_rand", "lap_graph"):
+        apart = by_name("edge", {"perturbation": kind, "directed": True})
+        claim = apart["as_published", "edge_directed"]
+        assert epsilon_at(claim, claim, noise, 1e-7) == pytest.approx(4.0, rel=1e-14)
+        both = epsilon_at(apart["corrected", "edge_undirected"], claim, noise, 1e-7)
+        assert both == pytest.approx(8.0, rel=1e-14)
 
 
 def test_delta_of_a_pure_release_is_that_of_randomised_response():

@@ -1,4 +1,4 @@
-"""Graph perturbation: one ε-private release of all undirected edges of a graph.
+"""Graph perturbation: one ε-private release of all edges of a graph.
 
 Three mechanisms, each in time and memory proportional to the edges that go in and come out:
 
@@ -10,7 +10,9 @@ Three mechanisms, each in time and memory proportional to the edges that go in a
   estimate of the number of edges says (Wu et al., LapGraph).
 
 What is protected is one **undirected** edge. A pair i < j is perturbed once and then stands in both
-directions, so its ε is spent once. (Perturbing the two directed entries apart spends it twice.)
+directions, so its ε is spent once. Of a directed graph every ordered pair is perturbed on its own,
+and one **directed** edge is protected. (For the two directed entries of a connection that spends ε
+twice.)
 
 The set of nodes is public. Pairs i < j of n nodes are numbered by rows: N = n (n - 1) / 2.
 """
@@ -41,25 +43,30 @@ def perturb(
     epsilons: Mapping[str, float],
     rng: np.random.Generator,
     max_edges: int,
+    directed: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw a perturbed graph: (Σ epsilons)-DP for adding or removing one undirected edge.
+    """Draw a perturbed graph: (Σ epsilons)-DP for adding or removing one undirected edge, or with
+    `directed` one directed edge.
 
     Args:
-      indptr, indices: int64 (n + 1,), int32 (m,): CSR of an undirected graph without self-loops.
+      indptr, indices: int64 (n + 1,), int32 (m,): CSR of a graph without self-loops, undirected
+        unless `directed`.
       perturbation: one of `PERTURBATIONS`.
       epsilons: ε of each part, above 0: "link" for the pairs, and "density" for the number of
         edges, which edge_rand does not read.
       rng: the stream of this release.
-      max_edges: largest number of undirected edges that memory allows (see `BYTES_PER_EDGE`).
+      max_edges: largest number of edges that memory allows (see `BYTES_PER_EDGE`).
+      directed: perturb the ordered pairs (i, j), each on its own.
 
     Returns:
-      CSR of the perturbed graph, as the input: symmetric, without self-loops.
+      CSR of the perturbed graph, as the input: symmetric unless `directed`, without self-loops.
 
     Raises:
-      GraphDPError: the graph is directed, an ε is not above 0, or too many edges would come out.
+      GraphDPError: the graph is directed and `directed` is not set, an ε is not above 0, or too
+        many edges would come out.
     """
     nodes = len(indptr) - 1
-    pairs = _Pairs(nodes)
+    pairs = (_Entries if directed else _Pairs)(nodes)
     edges = pairs.of_graph(indptr, indices)
     needed = ("link",) if perturbation == "edge_rand" else ("link", "density")
     if perturbation not in PERTURBATIONS:
@@ -94,7 +101,7 @@ def perturb(
             noisy = _respond(edges, pairs.count, keep, add, rng)
         else:
             noisy = _largest(edges, pairs.count, link, estimate, rng)
-    return csr_from_edges(*pairs.ends(noisy), nodes, symmetrise=True)
+    return csr_from_edges(*pairs.ends(noisy), nodes, symmetrise=not directed)
 
 
 def edge_rand_probabilities(epsilon: float) -> tuple[float, float]:
@@ -211,8 +218,8 @@ class _Pairs:
         adjacency = sp.csr_array((entries, indices, indptr), shape=(self.nodes, self.nodes))
         if (adjacency != adjacency.T.tocsr()).nnz:
             raise GraphDPError(
-                "the graph is directed, and graph perturbation protects undirected edges: "
-                "set preprocessing symmetrise: true for this dataset"
+                "the graph is directed, and graph perturbation protects undirected edges: set "
+                "`directed: true` for this dataset, or preprocessing symmetrise: true"
             )
         sources = np.repeat(np.arange(self.nodes, dtype=np.int64), np.diff(indptr))
         upper = sources < indices
@@ -225,6 +232,25 @@ class _Pairs:
         # The last row has no pair, and starts where the one before it ends.
         sources = np.minimum(sources, self.nodes - 2)
         return sources, pairs - self.starts[sources] + sources + 1
+
+
+class _Entries:
+    """The ordered pairs (i, j), i ≠ j, of n nodes, numbered row by row."""
+
+    def __init__(self, nodes: int):
+        self.others = max(nodes - 1, 1)
+        self.count = nodes * (nodes - 1)
+
+    def of_graph(self, indptr: np.ndarray, indices: np.ndarray) -> np.ndarray:
+        """The numbers, ascending, of a directed graph's edges: int64 (m,)."""
+        sources = np.repeat(np.arange(len(indptr) - 1, dtype=np.int64), np.diff(indptr))
+        targets = indices.astype(np.int64)
+        return np.sort(sources * self.others + targets - (targets > sources))
+
+    def ends(self, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(i, j) of pairs, int64 each."""
+        sources, targets = np.divmod(pairs, self.others)
+        return sources, targets + (targets >= sources)
 
 
 def save_graphs(

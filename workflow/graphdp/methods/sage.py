@@ -50,6 +50,11 @@ class Edge(FullBatchTraining):
     perturbation: Literal["asymmetric", "edge_rand", "lap_graph"] = Field(
         "asymmetric", description="how the graph is perturbed"
     )
+    directed: Literal[True] | None = Field(
+        None,
+        description="whether the two directed entries of a connection are perturbed apart, as has "
+        "to be on a directed graph",
+    )
     dropout: float | None = DROPOUT
 
 
@@ -72,7 +77,7 @@ def plan_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:
     """What the plan reads of a setting."""
     names = {
         "none": (),
-        "edge": ("perturbation",),
+        "edge": ("perturbation", "directed"),
         "node": ("max_degree", "epochs", "batch_size", "max_grad_norm", "adjacency"),
     }[level]
     return {name: setting[name] for name in names if name in setting}
@@ -83,12 +88,17 @@ def release_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:
     return plan_settings(level, setting)
 
 
+def release_name(setting: dict[str, Any]) -> str:
+    """What a perturbed graph is called: "asymmetric", or of ordered pairs "asymmetric-directed"."""
+    return setting["perturbation"] + ("-directed" if setting.get("directed") else "")
+
+
 def perturb(
     block: Block, settings: list[dict[str, Any]]
 ) -> dict[tuple[int, str], tuple[np.ndarray, np.ndarray]]:
     """Draw the perturbed graph of every seed x release setting of an edge-level cell.
 
-    Returns (seed, perturbation) -> CSR (indptr int64 (n + 1,), indices int32 (m',)).
+    Returns (seed, `release_name`) -> CSR (indptr int64 (n + 1,), indices int32 (m',)).
     """
     max_edges = (block.memory_mb << 20) // perturbation.BYTES_PER_EDGE
     graphs = {}
@@ -97,13 +107,14 @@ def perturb(
         epsilons = cells.pure_epsilons(entry)
         # Another ε draws other noise, and so does another graph by its name in the stream.
         name = block.stream(seed, "perturbation", key(setting), *epsilons.values())
-        graphs[seed, setting["perturbation"]] = perturbation.perturb(
+        graphs[seed, release_name(setting)] = perturbation.perturb(
             block.graph.indptr,
             block.graph.indices,
             setting["perturbation"],
             epsilons,
             rng.generator(*name),
             max_edges,
+            directed=bool(setting.get("directed")),
         )
     return graphs
 
@@ -129,7 +140,7 @@ def _fit(block: Block, settings: list[dict[str, Any]], perturbed) -> list:
     graph, runs = block.graph, block.runs(settings)
     by_graph: dict[Any, dict[Any, list[int]]] = {}
     for index, (seed, setting) in enumerate(runs):
-        seen = (seed, setting["perturbation"]) if block.level == "edge" else None
+        seen = (seed, release_name(setting)) if block.level == "edge" else None
         width, depth = setting["hidden"], setting["mp_layers"]
         dropout = setting.get("dropout", 0.0)
         shape = Sage(

@@ -266,14 +266,21 @@ def _sage(level: str, settings: dict[str, Any], num_train: int | None) -> tuple[
     if level == "none":
         return (published,)
     if level == "edge":
+        twice = tuple(
+            replace(m, sensitivity=sensitivity.perturbed_pairs(2)) for m in published.mechanisms
+        )
+        apart = bool(settings.get("directed"))
         undirected = replace(
             published,
             adjacency="edge_undirected",
             basis="corrected",
             assumptions=(
-                "Every pair of nodes is perturbed once, for both of its directed entries.",
+                "The two directed entries of an edge are perturbed apart."
+                if apart
+                else "Every pair of nodes is perturbed once, for both of its directed entries.",
                 *published.assumptions,
             ),
+            mechanisms=twice if apart else published.mechanisms,
         )
         if settings["perturbation"] != "asymmetric":
             return published, undirected
@@ -282,9 +289,7 @@ def _sage(level: str, settings: dict[str, Any], num_train: int | None) -> tuple[
             basis="as_implemented",
             status="refuted",
             assumptions=(_OFFICIAL_PERTURBATION, *published.assumptions),
-            mechanisms=tuple(
-                replace(m, sensitivity=sensitivity.perturbed_pairs(2)) for m in published.mechanisms
-            ),
+            mechanisms=twice,
         )
         return published, implemented, undirected
     training, aggregation = published.mechanisms

@@ -357,11 +357,13 @@ def sage_plan(
     epochs: int | None = None,
     max_grad_norm: float | None = None,
     adjacency: str = "node_add_remove",
+    directed: bool | None = None,
 ) -> Plan:
     """The GraphSAGE baselines (GAP, section 7.2) as published.
 
     edge: one perturbed graph (Wu et al. 2022; `graphdp.perturbation`), all else is post-processing.
-        Every undirected edge is perturbed once; pure ε, so the noise multiplier is 1 / ε.
+        Every undirected edge is perturbed once, with `directed` every directed one; pure ε, so the
+        noise multiplier is 1 / ε.
     node: DP-GNN (Daigavane et al. 2021), one message-passing layer over lists bounded by max_degree
         both ways: floor(epochs · N / B) DP-Adam steps over fixed-size samples of the training
         nodes. A node is in its own sub-graph and in those of at most max_degree others, so
