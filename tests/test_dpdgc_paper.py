@@ -11,7 +11,7 @@ from graphdp import config
 from graphdp.errors import GraphDPError
 from graphdp.grid import Grid
 from graphdp.methods.settings import key
-from graphdp.paper import figures, labels, rows, tables
+from graphdp.paper import figures, labels, rows, scorecard, tables
 from graphdp.paper.accuracy import published_table
 from graphdp.paper.cells import experiment_rows, read_published
 from graphdp.paper.rows import COLUMNS
@@ -235,6 +235,22 @@ def a_row(dataset, method, level, epsilon, seed):
     }  # fmt: skip
 
 
+def test_table_1_shows_density_and_homophily_as_the_paper_prints_them(context):
+    found = {
+        "nodes": 2708, "edges": 10556, "average_degree": 3.9, "max_out_degree": 168,
+        "features": 1433, "classes": 7, "homophily": 0.76572,
+    }  # fmt: skip
+    table = tables.TABLES["dpdgc_table1"].make(None, context | {"statistics": {"cora": found}})
+    line = table[table["dataset"] == "cora"].iloc[0]
+    assert line["edge_density"] == pytest.approx(line["published_edge_density"], abs=5e-5)
+    cells = tables.TABLES["dpdgc_table1"].show(table).cells
+    ours, paper = cells[cells["dataset"] == "cora"].to_dict("records")
+    for name, text in (("edge density", "0.0029"), ("homophily", "0.7657")):
+        assert ours[name] == paper[name] == text
+    without = table.assign(published_edge_density=np.nan)
+    assert "edge density" not in tables.TABLES["dpdgc_table1"].show(without).cells
+
+
 def test_table_2_has_both_columns_and_the_printed_numbers_stand_beside_the_official_code(
     frame, context
 ):
@@ -245,6 +261,8 @@ def test_table_2_has_both_columns_and_the_printed_numbers_stand_beside_the_offic
     assert (official["published_mean"], official["published_ci"]) == (59.98, 0.81)
     assert np.isnan(ours["published_mean"])
     assert (official["epsilon_status"], ours["epsilon_status"]) == ("refuted", "conditional")
+    # No column for graphs that the accuracy experiment does not ask for.
+    assert not table["dataset"].str.startswith("csbm").any()
     order = list(dict.fromkeys(zip(table["method"], table["level"], strict=True)))
     assert order.index(("dpdgc", "k1")) == order.index(("dpdgcofficial", "k1")) + 1
     text = tables.TABLES["dpdgc_table2"].show(table).cells.to_string()
@@ -284,6 +302,40 @@ def test_rows_of_one_adjacency_are_not_taken_for_the_other(frame, context):
             0 if adjacency == "node_add_remove" else len(frame[frame["method"] == "gap"])
         )
     assert asked["node_replace"] == 0 < asked["node_add_remove"]
+
+
+def test_every_claim_names_cells_of_the_study(study):
+    """What DPDGC's text says of its own datasets: in the paper's study no side is unknown."""
+    grid = Grid(study)
+    own = {
+        "datasets": list(dict.fromkeys(c.dataset for c in grid.cells)), "paper": "dpdgc",
+        "orderings": str(PUBLISHED.with_name("orderings.csv")), "experiments": grid.experiments(),
+    }  # fmt: skip
+    table = scorecard.orderings_table(pd.DataFrame(columns=list(COLUMNS)), own)
+    assert set(table["verdict"]) == {"missing"}
+    assert not table["missing_reason"].str.contains("not requested").any()
+    named = scorecard.read_orderings(own["orderings"], "dpdgc")
+    assert set(named["claim"]) == set(table["claim"])
+    larger = table[table["dataset"] == "facebook"]
+    assert set(larger[larger["claim"] == "DPDGC above GAP"]["epsilon"]) == {"4", "8", "16"}
+
+
+def test_claims_compare_levels_and_are_about_their_own_datasets(frame, context):
+    own = context | {"orderings": str(PUBLISHED.with_name("orderings.csv"))}
+    table = scorecard.orderings_table(frame, own)
+    fall = table[table["claim"] == "DPDGC at k = 1 no worse than at k = 5"]
+    assert list(fall["dataset"]) == ["cora", "facebook"]
+    means = published_table(frame, context).set_index(["dataset", "method", "level"])["mean"]
+    for line in fall.itertuples():
+        assert line.higher_mean == means[line.dataset, "dpdgc", "k1"]
+        assert line.lower_mean == means[line.dataset, "dpdgc", "k5"]
+    # Of the heterophilic graphs none is in this study, of the homophilic ones Cora.
+    assert "DPDGC above SAGE" not in set(table["claim"])
+    about = table[table["claim"] == "DPDGC is about as good as GAP"]
+    assert list(about["dataset"]) == ["cora"] and list(about["verdict"]) == ["missing"]
+    figure = scorecard.scorecard_figure(frame, own)
+    labels_shown = [t.get_text() for t in figure.axes[1].get_yticklabels()]
+    assert "DPDGC at k = 1 no worse than at k = 5 (1-neighbour level), cora" in labels_shown
 
 
 def test_labels_of_k_neighbour_levels():

@@ -8,6 +8,7 @@ import pytest
 from graphdp.errors import GraphDPError
 from graphdp.paper import rows as tidy
 from graphdp.paper import scorecard, select
+from graphdp.paper.labels import is_level
 from paper_fixture import context, synthetic_rows
 
 PUBLISHED = Path(__file__).parent.parent / "config/published/gap.csv"
@@ -108,9 +109,9 @@ def test_the_figure_shows_one_square_per_ordering_and_one_point_per_printed_cell
 
 def test_every_papers_orderings_name_levels_and_relations_that_exist():
     path = PUBLISHED.with_name("orderings.csv")
-    for paper in ("gap", "progap"):
+    for paper in ("gap", "progap", "dpdgc"):
         table = scorecard.read_orderings(path, paper)
-        assert len(table) and set(table["level"]) <= {"none", "edge", "node"}
+        assert len(table) and all(map(is_level, table["level"]))
 
 
 def test_an_unknown_relation_is_refused(tmp_path):

@@ -69,7 +69,8 @@ def published_table(
     artefact: str = "Table 2",
     epsilons: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
-    """The rows of a table of the paper, on the paper's datasets and on those of the study.
+    """The rows of a table of the paper, on the paper's datasets and on those of the study's
+    accuracy experiment.
 
     `epsilons` replaces the printed ε per level, e.g. {"edge": "1", "node": "4"}, for a study that
     runs other budgets (ε = 0 stays). Columns as `accuracy_table`. Cells that the paper prints and
@@ -96,7 +97,9 @@ def published_table(
                 for m, level, e in lines
             )
         )
-    datasets = list(dict.fromkeys([*published["dataset"], *study_datasets(context)]))
+    asked = {cell[0] for cell in expected_cells(context, ACCURACY_EXPERIMENT)}
+    own = [name for name in study_datasets(context) if name in asked]
+    datasets = list(dict.fromkeys([*published["dataset"], *own]))
     cells = [(dataset, *line) for dataset in datasets for line in lines]
     return _fill(cells, _published_accuracies(context), rows, context)
 

@@ -24,7 +24,13 @@ from graphdp.paper.cells import (
     read_published,
     study_datasets,
 )
-from graphdp.paper.labels import EDGE_FREE_METHODS, epsilon_label, method_label, notes
+from graphdp.paper.labels import (
+    EDGE_FREE_METHODS,
+    epsilon_label,
+    level_text,
+    method_label,
+    notes,
+)
 from graphdp.paper.printing import Printed
 from graphdp.paper.rows import HYPERPARAMETER_PREFIX
 from graphdp.paper.select import CELL, select_best, summarise
@@ -109,6 +115,8 @@ ORDERINGS_COLUMNS = (
     "higher",
     "lower",
     "experiment",
+    "datasets",
+    "epsilons",
     "source",
 )
 RELATIONS = ("above", "at_least", "about")
@@ -126,18 +134,21 @@ ABOUT = 2.0
 
 @dataclass(frozen=True)
 class Side:
-    """One side of an ordering: a method, or its models with one value of a hyperparameter."""
+    """One side of an ordering: a method, or its models with one value of a hyperparameter; at the
+    level of the claim, or at one of its own."""
 
     method: str
+    level: str = ""
     name: str = ""
     value: object = None
 
     @classmethod
     def of(cls, text: str) -> "Side":
-        """From "gap" or "gap:encoder_layers=2"."""
+        """From "gap", "mlp@node" or "gap:encoder_layers=2"."""
         method, _, setting = text.partition(":")
+        method, _, level = method.partition("@")
         name, _, value = setting.partition("=")
-        return cls(method, name, json.loads(value) if value else None)
+        return cls(method, level, name, json.loads(value) if value else None)
 
 
 def read_orderings(path: str | Path | None, paper: str | None) -> pd.DataFrame:
@@ -165,7 +176,8 @@ def orderings_table(rows: pd.DataFrame, context: Mapping) -> pd.DataFrame:
     Columns: claim, level, dataset, epsilon, higher, lower, relation, higher_mean, higher_low,
     higher_high, lower_mean, lower_low, lower_high (percent), verdict (a key of `VERDICTS`),
     missing_reason, source. Each side is the selection of its own hyperparameters by validation
-    accuracy. A method that reads no edge stands against every edge-level ε with its ε = 0.
+    accuracy. A method that reads no edge stands against every edge-level ε with its ε = 0. Where a
+    claim names datasets or ε (separated by blanks), it is about these alone.
     """
     orderings = read_orderings(context.get("orderings"), context.get("paper"))
     experiments = context.get("experiments", {})
@@ -186,11 +198,16 @@ def orderings_table(rows: pd.DataFrame, context: Mapping) -> pd.DataFrame:
         experiment = claim["experiment"]
         asked = expected_cells(context, experiment) if experiment in experiments else []
         sides = {name: Side.of(claim[name]) for name in ("higher", "lower")}
+        named, budgets = claim["datasets"].split(), claim["epsilons"].split()
+        higher = sides["higher"]
         for dataset in study_datasets(context):
+            if named and dataset not in named:
+                continue
             tokens = dict.fromkeys(
                 epsilon
                 for d, method, level, epsilon in asked
-                if (d, method, level) == (dataset, sides["higher"].method, claim["level"])
+                if (d, method, level) == (dataset, higher.method, higher.level or claim["level"])
+                and epsilon in (budgets or [epsilon])
             )
             for epsilon in tokens:
                 line = {
@@ -239,8 +256,11 @@ ORDERING_TEXTS = (
 
 
 def _cell(dataset: str, side: Side, level: str, epsilon: str) -> tuple:
+    level = side.level or level
     if side.method in EDGE_FREE_METHODS and level == "edge":
         epsilon = "0"
+    if level == "none":
+        epsilon = "inf"
     cell = (dataset, side.method, level, epsilon)
     return (*cell, side.value) if side.name else cell
 
@@ -360,8 +380,11 @@ def _verdicts(ax: Axes, orderings: pd.DataFrame, claims: pd.DataFrame) -> None:
         for line in mine.itertuples():
             colour = VERDICTS[line.verdict]
             ax.plot(tokens.index(line.epsilon), y, "s", markersize=12, color=colour)
-    scopes = {"none": "no privacy", "edge": "edge level", "node": "node level"}
-    names = [f"{c.claim} ({scopes[c.level]}), {c.dataset}" for c in claims.itertuples()]
+    scopes = ["no privacy" if level == "none" else level_text(level) for level in claims["level"]]
+    names = [
+        f"{c.claim} ({scope}), {c.dataset}"
+        for c, scope in zip(claims.itertuples(), scopes, strict=True)
+    ]
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.set_xticks(range(len(tokens)), ["∞" if token == "inf" else token for token in tokens])

@@ -15,10 +15,13 @@ STATISTICS = (
     "max_out_degree",
     "features",
     "classes",
+    "edge_density",
     "homophily",
 )
 # GAP's and ProGAP's tables print a "degree" that is not edges per node, so it has no counterpart.
-PUBLISHED_STATISTICS = ("nodes", "edges", "degree", "features", "classes")
+PUBLISHED_STATISTICS = (
+    "nodes", "edges", "degree", "features", "classes", "edge_density", "homophily"
+)  # fmt: skip
 _PUBLISHED_PREFIX = "published_"
 STATISTICS_NUMBERS = (
     *STATISTICS,
@@ -49,6 +52,9 @@ def _statistics(datasets: Sequence[str], context: Mapping) -> pd.DataFrame:
     for dataset in datasets:
         known = context.get("statistics", {}).get(dataset)
         line = {"dataset": dataset} | {name: (known or {}).get(name) for name in STATISTICS}
+        if known and known["nodes"] > 1:
+            # DPDGC, section 6, whose |E| counts directed entries.
+            line["edge_density"] = 2 * known["edges"] / (known["nodes"] * (known["nodes"] - 1))
         paper = published[published["dataset"] == dataset]
         if len(paper):
             values = dict(zip(paper["metric"], paper["mean"], strict=True))
@@ -81,7 +87,7 @@ def show_statistics(table: pd.DataFrame) -> Printed:
     """Ours and the paper's statistics; of each pair the paper's follows in its own line."""
     lines, remarks = [], []
     for line in table.to_dict("records"):
-        ours = {name: _number(line[name]) for name in STATISTICS}
+        ours = {name: _number(name, line[name]) for name in STATISTICS}
         if line["missing_reason"]:
             lines.append(
                 {"dataset": line["dataset"], "source": f"missing: {line['missing_reason']}"}
@@ -91,21 +97,24 @@ def show_statistics(table: pd.DataFrame) -> Printed:
         paper = {name: line[_PUBLISHED_PREFIX + name] for name in PUBLISHED_STATISTICS}
         if all(math.isnan(value) for value in paper.values()):
             continue
-        printed = {name: _number(value) for name, value in paper.items()}
+        printed = {name: _number(name, value) for name, value in paper.items()}
         lines.append({"dataset": line["dataset"], "source": line["published_source"], **printed})
         if abs(paper["edges"] / paper["nodes"] - paper["degree"]) > 1:
             remarks.append(f"{line['dataset']} {paper['edges'] / paper['nodes']:.1f}")
     cells = pd.DataFrame(
         lines,
         columns=["dataset", "source", "nodes", "edges", "average_degree", "degree",
-                 "max_out_degree", "features", "classes", "homophily"],
+                 "max_out_degree", "features", "classes", "edge_density", "homophily"],
     ).fillna("")  # fmt: skip
+    if table[_PUBLISHED_PREFIX + "edge_density"].isna().all():
+        cells = cells.drop(columns="edge_density")
     cells = cells[[name for name in cells.columns if (cells[name] != "").any()]]
     cells = cells.rename(
         columns={
             "average_degree": "edges per node",
             "degree": "degree as printed",
             "max_out_degree": "largest degree",
+            "edge_density": "edge density",
         }
     )
     result = ["Edges are directed entries: an undirected edge counts twice."]
@@ -117,7 +126,9 @@ def show_statistics(table: pd.DataFrame) -> Printed:
     return Printed("Datasets after preprocessing.", cells, tuple(result))
 
 
-def _number(value: float | None) -> str:
+def _number(name: str, value: float | None) -> str:
     if value is None or math.isnan(value):
         return ""
+    if name in ("edge_density", "homophily"):
+        return f"{value:.4f}"
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
