@@ -11,7 +11,7 @@ from graphdp import config
 from graphdp.errors import GraphDPError
 from graphdp.grid import Grid
 from graphdp.methods.settings import key
-from graphdp.paper import figures, labels, rows, scorecard, tables
+from graphdp.paper import figures, labels, rows, scorecard, style, tables
 from graphdp.paper.accuracy import published_table
 from graphdp.paper.cells import experiment_rows, read_published
 from graphdp.paper.rows import COLUMNS
@@ -420,6 +420,33 @@ def test_figure_3d_runs_over_phi_in_order(frame, context):
     line = found["csbm-code", "DPDGC-N1"]
     assert list(line.get_xdata()) == [-1.0, -0.5, 0.0, 0.5, 1.0]
     assert ("csbm-code", "MLP") in found
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_long_legend_leaves_the_panels_their_room(context, tmp_path):
+    """One panel, eleven lines, a long axis title: matplotlib warns where the panels collapse."""
+    lines = [
+        (method, level, epsilon)
+        for method in ("dpdgcofficial", "dpdgc", "gap")
+        for level, epsilon in (("none", "inf"), ("edge", "16"), ("k1", "16"), ("node", "16"))
+        if (method, level) != ("gap", "k1")
+    ]
+    made = [
+        a_row(f"csbm-code-phi-{p}", *line, seed) for line in lines for p in PHI for seed in (0, 1)
+    ]
+    pd.DataFrame(made)[list(COLUMNS)].to_csv(tmp_path / "rows.csv", index=False)
+    specs = [
+        {"method": m, "level": lv, "epsilon": [e], "hidden": [64],
+         "datasets": [f"csbm-code-phi-{p}" for p in PHI]}
+        for m, lv, e in lines
+    ]  # fmt: skip
+    own = context | {"experiments": {"csbm": specs}}
+    figure = figures.dpdgc_figure3d(rows.read_rows(tmp_path / "rows.csv"), own)
+    style.save(figure, tmp_path / "a.svg", tmp_path / "a.png")
+    (ax,) = figure.axes
+    assert ax.get_position().height * figure.get_figheight() > 2
+    dashes = {line.get_label(): line.get_linestyle() for line in ax.get_lines()}
+    assert len({dashes[name] for name in ("GAP-∞", "GAP-EDP", "GAP-NDP")}) == 3
 
 
 def test_figures_without_results_say_so(frame, context):
