@@ -11,7 +11,8 @@ from graphdp import config
 from graphdp.errors import GraphDPError
 from graphdp.grid import Grid
 from graphdp.methods.settings import key
-from graphdp.paper import figures, labels, rows, scorecard, style, tables
+from graphdp.paper import dpdgc as drawn
+from graphdp.paper import labels, rows, scorecard, style, tables
 from graphdp.paper.accuracy import published_table
 from graphdp.paper.cells import experiment_rows, read_published
 from graphdp.paper.rows import COLUMNS
@@ -92,7 +93,7 @@ def test_csbm_stands_in_both_sizes_over_phi(study):
             if name.startswith(f"csbm-{size}-"):
                 parameters = definition["parameters"]
                 assert (parameters["n"], parameters["f"]) == (nodes, features)
-                found = figures._PHI.match(name)
+                found = drawn._PHI.match(name)
                 assert found["size"] == f"csbm-{size}"
                 assert float(found["phi"].replace("m", "-")) == parameters["phi"]
                 assert study.split_rule(name) == "shared 0.025/0.025/0.95"
@@ -365,15 +366,15 @@ def text_of(figure):
 
 
 def test_table_2_is_drawn_with_what_is_printed_beside_both_columns(frame, context):
-    figure = figures.dpdgc_table2(frame, context)
+    figure = drawn.table2(frame, context)
     ax = next(ax for ax in figure.axes if ax.get_title() == "cora")
     assert [t.get_text() for t in ax.get_xticklabels()] == [
         "none", "edge\nε = 1", "k = 1\nε = 16", "k = 5\nε = 16", "k = 25\nε = 16", "node\nε = 16",
     ]  # fmt: skip
     points = {}
-    for drawn in ax.containers:
-        x, y = (np.asarray(part, dtype=float) for part in drawn.lines[0].get_data())
-        points[drawn.get_label()] = dict(zip(np.round(x).astype(int), y, strict=True))
+    for shown in ax.containers:
+        x, y = (np.asarray(part, dtype=float) for part in shown.lines[0].get_data())
+        points[shown.get_label()] = dict(zip(np.round(x).astype(int), y, strict=True))
     # Printed at all six places (none is a place of its own); our cells where there are rows.
     assert set(points["DPDGC (paper)"]) == set(range(6))
     assert (points["DPDGC (paper)"][0], points["DPDGC (paper)"][2]) == (82.44, 59.98)
@@ -390,7 +391,7 @@ def test_table_2_is_drawn_with_what_is_printed_beside_both_columns(frame, contex
 
 
 def test_figure_3a_and_3b_show_both_columns_side_by_side(frame, context):
-    found = lines_of(figures.dpdgc_figure3a(frame, context))
+    found = lines_of(drawn.figure3a(frame, context))
     assert {"DPDGC-EDP", "DPDGC-EDP (as implemented)"} == {label for _, label in found}
     official, ours = (
         found["facebook", name] for name in ("DPDGC-EDP (as implemented)", "DPDGC-EDP")
@@ -398,7 +399,7 @@ def test_figure_3a_and_3b_show_both_columns_side_by_side(frame, context):
     assert list(official.get_xdata()) == list(ours.get_xdata()) == [1.0, 4.0]
     assert (official.get_linestyle(), ours.get_linestyle()) == ("--", "-")
     assert min(official.get_ydata()) > max(ours.get_ydata())
-    figure = figures.dpdgc_figure3b(frame, context)
+    figure = drawn.figure3b(frame, context)
     found = lines_of(figure)
     assert {label for _, label in found} >= {"DPDGC-N1", "DPDGC-N5 (as implemented)", "DPDGC-NDP"}
     text = text_of(figure)
@@ -408,7 +409,7 @@ def test_figure_3a_and_3b_show_both_columns_side_by_side(frame, context):
 
 
 def test_figure_3c_runs_over_k_with_other_methods_as_horizontal_lines(frame, context):
-    figure = figures.dpdgc_figure3c(frame, context)
+    figure = drawn.figure3c(frame, context)
     found = lines_of(figure)
     assert list(found["cora", "DPDGC-Nk"].get_xdata()) == [1.0, 5.0]
     assert list(found["cora", "GAP-NDP"].get_xdata()) == [0, 1]  # an axhline
@@ -416,7 +417,7 @@ def test_figure_3c_runs_over_k_with_other_methods_as_horizontal_lines(frame, con
 
 
 def test_figure_3d_runs_over_phi_in_order(frame, context):
-    found = lines_of(figures.dpdgc_figure3d(frame, context))
+    found = lines_of(drawn.figure3d(frame, context))
     line = found["csbm-code", "DPDGC-N1"]
     assert list(line.get_xdata()) == [-1.0, -0.5, 0.0, 0.5, 1.0]
     assert ("csbm-code", "MLP") in found
@@ -441,7 +442,7 @@ def test_a_long_legend_leaves_the_panels_their_room(context, tmp_path):
         for m, lv, e in lines
     ]  # fmt: skip
     own = context | {"experiments": {"csbm": specs}}
-    figure = figures.dpdgc_figure3d(rows.read_rows(tmp_path / "rows.csv"), own)
+    figure = drawn.figure3d(rows.read_rows(tmp_path / "rows.csv"), own)
     style.save(figure, tmp_path / "a.svg", tmp_path / "a.png")
     (ax,) = figure.axes
     assert ax.get_position().height * figure.get_figheight() > 2
@@ -452,6 +453,6 @@ def test_a_long_legend_leaves_the_panels_their_room(context, tmp_path):
 def test_figures_without_results_say_so(frame, context):
     empty = frame.iloc[:0]
     for name in ("table2", "figure3a", "figure3b", "figure3c", "figure3d"):
-        figure = getattr(figures, f"dpdgc_{name}")(empty, context)
+        figure = getattr(drawn, name)(empty, context)
         texts = [t.get_text() for ax in figure.axes for t in ax.texts]
         assert any("no results" in text for text in texts), name

@@ -10,6 +10,7 @@ import pytest
 
 from graphdp.errors import GraphDPError
 from graphdp.paper import accuracy, figures, report, rows, style, tables
+from graphdp.paper.panels import set_ticks, summary_of
 from paper_fixture import context, synthetic_rows
 
 PUBLISHED = Path(__file__).parents[1] / "config" / "published" / "gap.csv"
@@ -142,7 +143,7 @@ def test_figure_8_draws_one_line_per_epsilon_over_the_hops(frame, study):
         "refuted, ε that holds: none)"
     )
     # The accuracy experiment bounds degrees at 100 or 200: the 10 of Figure 9 must not be chosen.
-    chosen = figures._summary(frame, study, "accuracy", "hp_hops")
+    chosen = summary_of(frame, study, "accuracy", "hp_hops")
     degrees = chosen.loc[chosen["level"] == "node", "hyperparameters"]
     assert not degrees.str.contains('"max_degree":10,').any()
 
@@ -199,9 +200,9 @@ def test_nothing_is_cut_or_covered(frame, name, datasets):
 def test_tick_labels_that_would_touch_are_left_out():
     _, [[ax]] = style.panels(1, 1)
     ax.set_xscale("log")
-    figures._ticks(ax, [10, 20, 50, 100, 200, 300, 400])
+    set_ticks(ax, [10, 20, 50, 100, 200, 300, 400])
     assert list(ax.xaxis.get_major_locator()()) == [10, 20, 50, 100, 200, 400]
-    figures._ticks(ax, [0.1, 0.2, 0.5, 1, 2, 4, 8])
+    set_ticks(ax, [0.1, 0.2, 0.5, 1, 2, 4, 8])
     assert list(ax.xaxis.get_major_locator()()) == [0.1, 0.2, 0.5, 1, 2, 4, 8]
     low, high = ax.get_xlim()
     assert low < 0.1 and high > 8

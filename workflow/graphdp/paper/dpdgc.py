@@ -1,0 +1,241 @@
+"""DPDGC's Figures 3a to 3d, and its Table 2 drawn: as implemented beside corrected, unsaved."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from graphdp.paper import style
+from graphdp.paper.accuracy import accuracy_table
+from graphdp.paper.cells import expected_cells, experiment_rows, missing_reason, study_datasets
+from graphdp.paper.labels import AS_IMPLEMENTED, level_order, method_label, method_name
+from graphdp.paper.panels import (
+    claims_title,
+    draw_line,
+    empty_panel,
+    finish,
+    not_shown,
+    reason_of,
+    set_ticks,
+    unavailable_in,
+    wrap,
+)
+from graphdp.paper.select import CELL, select_best, summarise
+from graphdp.privacy.plan import level_kind, neighbors
+
+
+def table2(rows: pd.DataFrame, context: Mapping) -> Figure:
+    """Table 2 drawn: accuracy at every level, one panel per dataset; side by side what the
+    paper prints (open diamonds), DPDGC as implemented (hollow), corrected, and the baselines."""
+    table = accuracy_table(rows, context)
+    table = table[(table["level"] != "edge") | (table["epsilon"] != "0")]
+    places = list(
+        dict.fromkeys(
+            sorted(
+                table[["level", "epsilon"]].itertuples(index=False, name=None),
+                key=lambda place: (level_order(place[0]), float(place[1])),
+            )
+        )
+    )
+    methods = sorted(
+        dict.fromkeys(table["method"]),
+        key=lambda method: (method not in AS_IMPLEMENTED, method not in AS_IMPLEMENTED.values()),
+    )
+    with style.theme():
+        datasets = list(dict.fromkeys(table["dataset"])) or study_datasets(context)
+        columns = min(2, max(len(datasets), 1))
+        figure, axes = style.panels(max(-(-len(datasets) // columns), 1), columns)
+        flat = [ax for line in axes for ax in line]
+        for dataset, ax in zip(datasets, flat, strict=False):
+            ax.set_title(dataset)
+            cells = table[table["dataset"] == dataset]
+            if cells["mean"].isna().all():
+                reasons = [*cells["missing_reason"], reason_of(dataset, context)]
+                empty_panel(ax, reasons[0])
+            else:
+                _levels_panel(ax, cells, places, methods)
+        for ax in flat[len(datasets) :]:
+            ax.set_axis_off()
+        missing = table[table["mean"].isna() & ~table["dataset"].isin(unavailable_in(context))]
+        shown = table.loc[table["mean"].notna(), list(CELL)]
+        finish(figure, axes, datasets, not_shown(missing.to_dict("records"), shown))
+        return figure
+
+
+def figure3a(rows: pd.DataFrame, context: Mapping) -> Figure:
+    """Figure 3a: accuracy against ε at edge level, corrected and as implemented."""
+    return _decoupled(rows, context, "edge-budget", lambda cell: float(cell["epsilon"]), "ε")
+
+
+def figure3b(rows: pd.DataFrame, context: Mapping) -> Figure:
+    """Figure 3b: accuracy against ε at node and k-neighbour level."""
+    return _decoupled(rows, context, "node-budget", lambda cell: float(cell["epsilon"]), "ε")
+
+
+def figure3c(rows: pd.DataFrame, context: Mapping) -> Figure:
+    """Figure 3c: accuracy against k. Methods without a k-neighbour level of their own (they
+    are there what they are at node level) are horizontal lines."""
+    return _decoupled(
+        rows, context, "neighbors", lambda cell: neighbors(cell["level"]), "k", by_level=False
+    )
+
+
+def figure3d(rows: pd.DataFrame, context: Mapping) -> Figure:
+    """Figure 3d: accuracy against φ on cSBM, one panel per size of the graphs."""
+
+    def phi(cell: Mapping) -> float:
+        return float(_PHI.match(cell["dataset"])["phi"].replace("m", "-"))
+
+    named = [name for name in study_datasets(context) if _PHI.match(name)]
+    panels = {name: _PHI.match(name)["size"] for name in named}
+    return _decoupled(rows, context, "csbm", phi, "φ", panels=panels)
+
+
+#: Names of cSBM variants, e.g. "csbm-paper-phi-m0.5" (φ = -0.5).
+_PHI = re.compile(r"(?P<size>.+)-phi-(?P<phi>m?[0-9.]+)$")
+
+
+def _decoupled(
+    rows: pd.DataFrame,
+    context: Mapping,
+    experiment: str,
+    position: Callable[[Mapping], float | None],
+    label: str,
+    *,
+    by_level: bool = True,
+    panels: Mapping[str, str] | None = None,
+) -> Figure:
+    """Accuracy against `position(cell)`, one line per method and level (or per method): DPDGC as
+    corrected (full lines) beside DPDGC as implemented (dashed, hollow), and its baselines.
+
+    A cell without a position is a horizontal line. panels: dataset -> its panel; default: one each.
+    """
+    expected = [c for c in expected_cells(context, experiment) if c[2] != "edge" or c[3] != "0"]
+    panels = panels or {cell[0]: cell[0] for cell in expected}
+    panels = panels or {name: name for name in study_datasets(context)}
+    mine = experiment_rows(rows, context, experiment)
+    best, _ = select_best(mine[~((mine["level"] == "edge") & (mine["epsilon"] == "0"))])
+    summary = summarise(best)
+    with style.theme():
+        names = list(dict.fromkeys(panels.values()))
+        columns = min(2, max(len(names), 1))
+        figure, axes = style.panels(max(-(-len(names) // columns), 1), columns)
+        flat = [ax for line in axes for ax in line]
+        levels = sorted({cell[2] for cell in expected}, key=level_order)
+        colours = dict(zip(levels, style.series_colours(len(levels)), strict=True))
+        for name, ax in zip(names, flat, strict=False):
+            datasets = [dataset for dataset, panel in panels.items() if panel == name]
+            ax.set_title(name)
+            shown = summary[summary["dataset"].isin(datasets)]
+            if shown.empty:
+                asked = [cell for cell in expected if cell[0] in datasets]
+                reason = reason_of(datasets[0], context)
+                empty_panel(ax, missing_reason(asked[0], context) if asked else reason)
+            else:
+                _decoupled_panel(ax, shown, position, label, by_level, colours)
+        for ax in flat[len(names) :]:
+            ax.set_axis_off()
+        found = set(summary[list(CELL)].itertuples(index=False, name=None))
+        missing = [
+            dict(zip(CELL, cell, strict=True)) | {"missing_reason": missing_reason(cell, context)}
+            for cell in expected
+            if cell not in found and cell[0] not in unavailable_in(context)
+        ]
+        finish(figure, axes, names, not_shown(missing, summary[list(CELL)]))
+        return figure
+
+
+#: Lines of the baselines by level, in figures where DPDGC's colours are levels.
+_BASELINE_DASHES = {"none": ":", "edge": "-.", "k": "--", "node": "-"}
+
+
+def _decoupled_panel(
+    ax: Axes,
+    cells: pd.DataFrame,
+    position: Callable[[Mapping], float | None],
+    label: str,
+    by_level: bool,
+    colours: Mapping[str, tuple],
+) -> None:
+    cells = cells.assign(x=[position(cell) for cell in cells.to_dict("records")])
+    kinds = cells["level"] if by_level else cells["level"].map(level_kind)
+    for (method, kind), line in cells.groupby(["method", kinds], sort=False):
+        colour, marker = style.method_style(method)
+        name = method_label(method, line["level"].iloc[0])
+        decoupled = method in (*AS_IMPLEMENTED, *AS_IMPLEMENTED.values())
+        if decoupled and by_level:
+            colour = colours[kind]
+        if not by_level and kind == "k":
+            name = re.sub(r"-N\d+", "-Nk", name)
+        shape = {"markerfacecolor": "white", "linestyle": "--"} if method in AS_IMPLEMENTED else {}
+        if not decoupled and by_level:  # its levels share its colour
+            shape = {"linestyle": _BASELINE_DASHES[level_kind(kind)]}
+        if line["x"].isna().all():
+            ax.axhline(line["mean"].iloc[0], color=colour, linestyle=":", label=name)
+            continue
+        line = line.sort_values("x")
+        if decoupled and not shape:
+            shape = {"linewidth": 2.0}
+        draw_line(ax, line["x"], line, label=name, color=colour, marker=marker, **shape)
+    if label == "ε":
+        ax.set_xscale("log")
+    set_ticks(ax, sorted(set(cells["x"].dropna().astype(float))))
+    ax.set_xlabel(wrap(claims_title(cells, label), 46))
+
+
+def _levels_panel(
+    ax: Axes, cells: pd.DataFrame, places: Sequence[tuple[str, str]], methods: Sequence[str]
+) -> None:
+    """A dataset's accuracies, one place per (level, ε) and beside each other the methods."""
+    step = 0.8 / (len(methods) + 1)
+    at = {place: x for x, place in enumerate(places)}
+    cells = cells.assign(
+        x=[at[place] for place in zip(cells["level"], cells["epsilon"], strict=True)]
+    )
+    for number, method in enumerate(methods):
+        colour, marker = style.method_style(method)
+        mine = cells[cells["method"] == method]
+        name = method_name(method)
+        if method in AS_IMPLEMENTED:
+            printed = mine[mine["published_mean"].notna()]
+            ax.errorbar(
+                printed["x"] - 0.4 + step / 2,
+                printed["published_mean"],
+                yerr=printed["published_ci"],
+                color=colour,
+                marker="D",
+                markerfacecolor="none",
+                linestyle="none",
+                label=f"{method_name(AS_IMPLEMENTED[method])} (paper)",
+            )
+        found = mine[mine["mean"].notna()]
+        if found.empty:
+            continue
+        bars = [found["mean"] - found["ci_low"], found["ci_high"] - found["mean"]]
+        ax.errorbar(
+            found["x"] - 0.4 + (number + 1.5) * step,
+            found["mean"],
+            yerr=np.nan_to_num(np.array(bars, dtype=float)),
+            color=colour,
+            marker=marker,
+            markerfacecolor="white" if method in AS_IMPLEMENTED else colour,
+            linestyle="none",
+            label=name,
+        )
+    for x in range(len(places) - 1):
+        ax.axvline(x + 0.5, color="0.85", linewidth=0.8)
+    names = [
+        "none" if level == "none" else f"{_level_tick(level)}\nε = {epsilon}"
+        for level, epsilon in places
+    ]
+    ax.set_xticks(range(len(places)), names)
+    ax.set_xlim(-0.5, len(places) - 0.5)
+    ax.grid(False, axis="x")
+    ax.set_xlabel(wrap(claims_title(cells[cells["mean"].notna()], "level"), 52))
+
+
+def _level_tick(level: str) -> str:
+    return f"k = {neighbors(level)}" if level_kind(level) == "k" else level

@@ -1,0 +1,266 @@
+"""What the figures share: lines, axes that say what their ε is, empty panels, grids, legends."""
+
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from graphdp.paper import style
+from graphdp.paper.cells import (
+    NO_METHOD,
+    NOT_AVAILABLE,
+    NOT_REQUESTED,
+    expected_cells,
+    experiment_rows,
+    missing_reason,
+    study_datasets,
+)
+from graphdp.paper.labels import (
+    AS_IMPLEMENTED,
+    basis_text,
+    delta_text,
+    method_label,
+    method_name,
+    scope_text,
+    status_text,
+)
+from graphdp.paper.select import CELL, select_best, summarise
+from graphdp.privacy.plan import level_kind
+
+
+def claims_title(cells: pd.DataFrame, label: str) -> str:
+    """The name of an axis with everything that must be said about the ε of its cells."""
+    private = cells[cells["level"] != "none"]
+    if private.empty:
+        return label
+    by_claim: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
+    for cell in private.to_dict("records"):
+        name = method_name(AS_IMPLEMENTED.get(cell["method"], cell["method"]))
+        names = by_claim.setdefault((cell["epsilon_basis"], cell["epsilon_status"]), {})
+        names.setdefault(name, {})[level_kind(cell["level"])] = None
+    # Levels are named where one analysis of a method says one thing of some and another of others.
+    verdicts = Counter((basis, name) for (basis, _), names in by_claim.items() for name in names)
+    claims = []
+    for (basis, status), names in by_claim.items():
+        told = [
+            f"{name} ({', '.join(kinds)})" if verdicts[basis, name] > 1 else name
+            for name, kinds in names.items()
+        ]
+        claims.append(f"{', '.join(told)} {basis_text(basis)}, {status_text(status)}")
+    adjacencies = dict.fromkeys(re.sub(r"\(\d+\)", "(k)", a) for a in private["adjacency"])
+    deltas = sorted({delta_text(delta) for delta in private["delta"].dropna()}, key=float)
+    symbol = "claimed ε" if "refuted" in set(private["epsilon_status"]) else "ε"
+    tokens = sorted(set(private["epsilon"]), key=float)
+    head = symbol if label == "ε" else f"{label} at {symbol} = {', '.join(tokens)}"
+    details = [f"δ = {', '.join(deltas)}", f"adjacency {' / '.join(adjacencies)}", *claims]
+    return f"{head} ({'; '.join(details)})"
+
+
+def draw_line(ax: Axes, x: pd.Series, line: pd.DataFrame, **shape) -> None:
+    """Means with a band for their intervals; a single point shows its interval as a bar."""
+    x = np.asarray(x, dtype=float)
+    mean, low, high = (line[name].to_numpy(dtype=float) for name in ("mean", "ci_low", "ci_high"))
+    ax.plot(x, mean, **shape)
+    known = np.isfinite(low)
+    if known.sum() > 1:
+        ax.fill_between(x[known], low[known], high[known], color=shape["color"], alpha=0.18, lw=0)
+    elif known.any():
+        ax.vlines(x[known], low[known], high[known], color=shape["color"], lw=1.2)
+
+
+def epsilon_axis(ax: Axes, cells: pd.DataFrame, level: str, others: Iterable[str] = ()) -> None:
+    """A logarithmic ε axis, labelled in full, with a tick per ε of `cells` and of `others`."""
+    ax.set_xscale("log")
+    set_ticks(ax, sorted({float(epsilon) for epsilon in [*cells["epsilon"], *others]}))
+    ax.set_xlabel(wrap(epsilon_title(cells, level), 52))
+
+
+def epsilon_title(cells: pd.DataFrame, level: str) -> str:
+    """What an ε of these cells is: level, basis, δ, adjacency, and the status of each method."""
+    claims = cells[["method", "epsilon_basis", "adjacency", "epsilon_status"]].drop_duplicates()
+    scopes = [
+        scope_text(level, basis, cells["delta"]) for basis in claims["epsilon_basis"].unique()
+    ]
+    by_status: dict[str, list[str]] = {}
+    for claim in claims.itertuples():
+        by_status.setdefault(claim.epsilon_status, []).append(method_label(claim.method, level))
+    verdicts = [status_text(status) for status in by_status]
+    if len(by_status) > 1:
+        verdicts = [
+            f"{', '.join(dict.fromkeys(methods))}: {status_text(status)}"
+            for status, methods in by_status.items()
+        ]
+    symbol = "claimed ε" if "refuted" in by_status else "ε"
+    parts = [" / ".join(scopes), "adjacency " + " / ".join(claims["adjacency"].unique()), *verdicts]
+    return f"{symbol} ({'; '.join(parts)})"
+
+
+def wrap(text: str, width: int) -> str:
+    """Lines of at most `width` characters, broken between phrases where phrases fit in a line."""
+    phrases = re.split(r"(?<=[;,]) ", text)
+    kept = " ".join(p.replace(" ", "\u00a0") if len(p) <= width else p for p in phrases)
+    return "\n".join(textwrap.wrap(kept, width, break_on_hyphens=False))
+
+
+def set_ticks(ax: Axes, values: Sequence[float]) -> None:
+    """A tick at each value that has results, and room beyond the first and the last."""
+    low, high = values[0], values[-1]
+    if ax.get_xscale() == "log":
+        margin = 1.12 if low < high else 1.6
+        ax.set_xlim(low / margin, high * margin)
+        # Labels nearer than a ninth of the narrowest axis would run into each other.
+        gap = np.log(high * margin**2 / low) / 9
+        labelled = [values[0]]
+        for value in values[1:]:
+            if np.log(value / labelled[-1]) >= gap:
+                labelled.append(value)
+    else:
+        margin = 0.06 * (high - low) if low < high else 0.6
+        ax.set_xlim(low - margin, high + margin)
+        labelled = values
+    ax.xaxis.set_major_locator(FixedLocator(labelled))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.xaxis.set_minor_locator(NullLocator())
+
+
+def empty_panel(ax: Axes, reason: str) -> None:
+    """A panel that says in words why it shows nothing."""
+    ax.text(
+        0.5,
+        0.5,
+        "\n".join(textwrap.wrap(f"no results: {reason}", 27)),
+        transform=ax.transAxes,
+        ha="center",
+        va="center",
+        color="0.35",
+    )
+    ax.set_xticks([])
+    ax.set_yticks([])
+    ax.grid(False)
+
+
+def summary_of(rows: pd.DataFrame, context: Mapping, experiment: str, by: str) -> pd.DataFrame:
+    """Mean and interval per cell and value of `by`, the other hyperparameters selected for each."""
+    mine = experiment_rows(rows, context, experiment)
+    if by not in mine.columns:
+        mine = mine.assign(**{by: None})
+    best, _ = select_best(mine, [by])
+    summary = summarise(best, [by])
+    return summary.assign(**{by: pd.to_numeric(summary[by])})
+
+
+def panel_grid(
+    summary: pd.DataFrame,
+    context: Mapping,
+    experiment: str,
+    levels: Sequence[str],
+    panel: Callable[[Axes, pd.DataFrame, str], None],
+    hyperparameter: str,
+) -> Figure:
+    """Dataset × level panels: one line per dataset, or two datasets per line for a single level.
+
+    The figure is about the methods of the experiment that have the hyperparameter.
+    """
+    entries = context.get("experiments", {}).get(experiment, [])
+    methods = {entry["method"] for entry in entries if hyperparameter in entry}
+    expected = [cell for cell in expected_cells(context, experiment) if cell[1] in methods]
+    datasets = study_datasets(context)
+    places = [(dataset, level) for dataset in datasets for level in levels]
+    columns = 2 if len(places) > 1 else 1
+    figure, axes = style.panels(max(-(-len(places) // columns), 1), columns)
+    flat = [ax for line in axes for ax in line]
+    for (dataset, level), ax in zip(places, flat, strict=False):
+        ax.set_title(f"{dataset}, {level} level")
+        mine = summary[(summary["dataset"] == dataset) & (summary["level"] == level)]
+        if mine.empty:
+            asked = [cell for cell in expected if (cell[0], cell[2]) == (dataset, level)]
+            empty_panel(
+                ax, missing_reason(asked[0], context) if asked else reason_of(dataset, context)
+            )
+        else:
+            panel(ax, mine, level)
+    for ax in flat[len(places) :]:
+        ax.set_axis_off()
+    shown = summary[list(CELL)]
+    found = set(shown.itertuples(index=False, name=None))
+    missing = [
+        dict(zip(CELL, cell, strict=True)) | {"missing_reason": missing_reason(cell, context)}
+        for cell in expected
+        if cell not in found and cell[0] not in unavailable_in(context) and cell[2] in levels
+    ]
+    finish(figure, axes, datasets, not_shown(missing, shown))
+    return figure
+
+
+def unavailable_in(context: Mapping) -> Mapping[str, str]:
+    """Dataset -> why it is not there."""
+    return context.get("unavailable", {})
+
+
+def reason_of(dataset: str, context: Mapping) -> str:
+    """Why a dataset has no panel to show."""
+    unavailable = unavailable_in(context)
+    return f"{NOT_AVAILABLE}: {unavailable[dataset]}" if dataset in unavailable else NOT_REQUESTED
+
+
+def share_y(line: Sequence[Axes]) -> None:
+    """Equal accuracy limits in the panels of one dataset that have data."""
+    drawn = [ax for ax in line if ax.has_data() and ax.get_yticks().size]
+    if len(drawn) > 1:
+        limits = [ax.get_ylim() for ax in drawn]
+        for ax in drawn:
+            ax.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
+
+
+def not_shown(missing: Sequence[Mapping], shown: pd.DataFrame) -> str:
+    """What a reader would look for and not find, by reason."""
+    lines = set(shown[["dataset", "method", "level"]].itertuples(index=False, name=None))
+    reasons: dict[str, dict[str, None]] = {}
+    for cell in missing:
+        what = method_label(cell["method"], cell["level"])
+        if (cell["dataset"], cell["method"], cell["level"]) in lines:
+            what = f"some ε of {what}"
+        if cell["missing_reason"] != NO_METHOD:
+            what += f" on {cell['dataset']}"
+        reasons.setdefault(cell["missing_reason"], {})[what] = None
+    return "; ".join(f"not shown: {', '.join(names)} ({why})" for why, names in reasons.items())
+
+
+def finish(figure: Figure, axes: list[list[Axes]], datasets: Sequence[str], remark: str) -> None:
+    """Axis titles, one legend for all panels, the remark below, and the room that these take."""
+    if not datasets:
+        empty_panel(axes[0][0], "the study names no dataset")
+    handles: dict[str, object] = {}
+    for line in axes:
+        drawn = [ax for ax in line if ax.get_xlabel()]
+        if drawn:
+            drawn[0].set_ylabel("accuracy, %")
+        for ax in drawn:
+            if ax.get_legend() is None:
+                for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+                    handles.setdefault(label, handle)
+    # Lines of text that a figure has no room for yet: those of the legend beyond three, of the
+    # longest axis title of each row of panels beyond three, of the remark beyond two.
+    lines = sum(max(0, max(ax.get_xlabel().count("\n") + 1 for ax in row) - 3) for row in axes)
+    if handles:
+        # A legend entry takes about 5 pt a character and 45 pt for its sample.
+        columns = max(1, int(72 * figure.get_figwidth() / (5 * max(map(len, handles)) + 45)))
+        lines += max(0, -(-len(handles) // columns) - 3)
+        figure.legend(
+            list(handles.values()),
+            list(handles),
+            loc="outside upper center",
+            ncol=columns,
+            frameon=False,
+        )
+    if remark:
+        told = textwrap.wrap(remark, 58 * len(axes[0]))
+        lines += max(0, len(told) - 2)
+        figure.supxlabel("\n".join(told), fontsize=7.5, color="0.35", x=0.01, ha="left")
+    figure.set_figheight(figure.get_figheight() + 0.17 * lines)
