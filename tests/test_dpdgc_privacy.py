@@ -28,7 +28,8 @@ from graphdp.privacy.plan import (
     neighbors,
 )
 from graphdp.privacy.selection import search_epsilon
-from graphdp.privacy.statement import Statement, cell_statements, render_markdown
+from graphdp.privacy.statement import Statement, cell_statements
+from graphdp.privacy.statement_page import render_markdown
 
 NODE = {
     "max_degree": 100,

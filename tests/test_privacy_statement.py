@@ -19,8 +19,8 @@ from graphdp.privacy.statement import (
     Statement,
     cell_statements,
     differences,
-    render_markdown,
 )
+from graphdp.privacy.statement_page import render_markdown
 
 ROOT = Path(__file__).parent.parent
 TRAIN, EDGES = 19800, 1_685_168

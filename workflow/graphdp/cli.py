@@ -217,7 +217,8 @@ def _calibrate(arguments: argparse.Namespace) -> str:
 
 def _statement(arguments: argparse.Namespace) -> str:
     # Imported here: calibrate needs neither the statement's types nor pydantic.
-    from graphdp.privacy.statement import read_statements, render_pages
+    from graphdp.privacy.statement import read_statements
+    from graphdp.privacy.statement_page import render_pages
 
     return render_pages(read_statements(arguments.file)).rstrip("\n")
 

@@ -1,7 +1,8 @@
 """Write the privacy statements of a dataset, method, level and ε: JSON, and a page to read."""
 
 from graphdp import io, job, methods
-from graphdp.privacy.statement import cell_statements, render_pages
+from graphdp.privacy.statement import cell_statements
+from graphdp.privacy.statement_page import render_pages
 
 
 def main(snakemake):

@@ -1,0 +1,134 @@
+"""Privacy statements as pages of Markdown: what `Statement` says, for people."""
+
+from collections.abc import Sequence
+
+from graphdp.privacy.statement import Claim, Statement
+
+
+def _show(value: float | str | None) -> str:
+    if value is None:
+        return "–"
+    return value if isinstance(value, str) else f"{value:.4g}"
+
+
+def _tri(value: bool | None) -> str:
+    return {True: "yes", False: "no", None: "does not apply"}[value]
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = [header, ["---"] * len(header), *rows]
+    return ["| " + " | ".join(line) + " |" for line in lines] + [""]
+
+
+def render_markdown(statement: Statement) -> str:
+    """The statement as one page of Markdown for a privacy reviewer."""
+    s = statement
+    data, target, bound = s.data, s.target, s.guarantee.degree_bound
+    undirected = {True: "undirected", False: "directed", None: "direction unknown"}[data.undirected]
+    noted = dict.fromkeys(a for e in [*s.accounting, *s.selection.entries] for a in e.assumptions)
+    numbers = {text: str(number) for number, text in enumerate(noted, 1)}
+
+    def notes(claim: Claim) -> str:
+        return ", ".join(numbers[text] for text in claim.assumptions) or "–"
+
+    lines = [
+        f"# Privacy statement: {s.method} on {data.name}, {s.guarantee.level} level",
+        "",
+        f"Calibrated for ε = {_show(target.epsilon)} at δ = {_show(target.delta)} "
+        f"({target.basis}, {target.adjacency or 'no adjacency'}); noise multiplier "
+        f"{_show(target.noise_multiplier)}. What that noise is worth stands under Accounting.",
+        "",
+        f"- Data: {data.name}, {data.nodes} nodes ({data.train_nodes} for training), "
+        f"{data.directed_edges} directed edges, {undirected}, SHA-256 {data.fingerprint[:16]}",
+        f"- Settings: {', '.join(f'{k} {v}' for k, v in sorted(s.settings.items())) or 'none'}",
+        f"- Protected unit: {s.guarantee.unit}",
+        f"- Own row of a released matrix covered: {_tri(s.guarantee.own_row_covered)}",
+    ]
+    if bound is not None:
+        depends = "depend" if bound.data_dependent else "do not depend"
+        lines.append(
+            f"- Out-degree bound: {bound.max_degree}, {bound.method}; "
+            f"lists {depends} on the nodes that they name"
+        )
+    lines += ["", "## Accounting", ""]
+    lines += _table(
+        ("basis", "adjacency", "ε", "claimed ε", "δ", "status", "own row", "method", "assumptions"),
+        [
+            (
+                e.basis,
+                e.adjacency or "–",
+                _show(e.epsilon),
+                _show(e.claimed_epsilon),
+                _show(e.delta),
+                e.status or "no claim",
+                _tri(e.own_row_covered),
+                f"{e.method} {f'({e.library})' if e.library else ''}".strip(),
+                notes(e),
+            )
+            for e in s.accounting
+        ],
+    )
+    chosen = s.selection
+    plural = "settings" if chosen.settings_tried > 1 else "setting"
+    lines += [
+        "## With the search charged for",
+        "",
+        f"{chosen.settings_tried} {plural}, seeds of each: {chosen.repeats}, checkpoint: "
+        f"{chosen.checkpoint}.",
+        "",
+    ]
+    if chosen.entries:
+        lines += _table(
+            ("how", "adjacency", "basis", "ε", "δ", "status", "assumptions"),
+            [
+                (
+                    e.how,
+                    e.adjacency or "–",
+                    e.basis,
+                    _show(e.epsilon),
+                    _show(e.delta),
+                    e.status or "no claim",
+                    notes(e),
+                )
+                for e in chosen.entries
+            ],
+        )
+        sources = dict.fromkeys(f"- {e.how}: {e.source}" for e in chosen.entries)
+        lines += [*sources, ""]
+    else:
+        lines += ["Nothing to charge: no analysis gives this model an ε that a search raises.", ""]
+    lines += ["## Mechanisms", ""]
+    lines += _table(
+        ("phase", "query", "count", "sampling rate", "sensitivity", "source", "noise std"),
+        [
+            (
+                m.phase,
+                m.query,
+                str(m.count),
+                _show(m.sampling_rate),
+                f"{_show(m.sensitivity)} = {m.formula} ({m.norm})" if m.formula else "–",
+                m.source or "–",
+                _show(m.noise_std),
+            )
+            for m in s.mechanisms
+        ],
+    )
+    lines += ["## What is protected", ""]
+    lines += [f"- Protected: {text}" for text in s.protection.protected or ["nothing"]]
+    lines += [f"- Not protected: {text}" for text in s.protection.not_protected]
+    for release in s.releases:
+        covered = "covered" if release.covered else "**not covered**"
+        lines.append(f"- Release of {release.what}: {covered}. {release.why}")
+    lines += [f"- Inference: {s.inference_privacy}", "", "## Not counted", ""]
+    lines += [f"- {text}" for text in s.uncounted]
+    secure = "cryptographic" if s.rng.cryptographic else "not cryptographic"
+    lines += [f"- Random numbers: {s.rng.generator} ({secure}). {s.rng.note}"]
+    if numbers:
+        lines += ["", "## Assumptions", ""]
+    lines += [f"{number}. {text}" for text, number in numbers.items()]
+    return "\n".join(lines) + "\n"
+
+
+def render_pages(statements: Sequence[Statement]) -> str:
+    """Several statements, one page of Markdown each."""
+    return "\n---\n\n".join(map(render_markdown, statements))
