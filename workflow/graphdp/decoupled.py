@@ -22,7 +22,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from graphdp.ensemble.optimiser import Adam
 from graphdp.ensemble.rows import DenseRows, SparseBatch, SparseRows
 from graphdp.ensemble.sampling import PoissonRounds
 from graphdp.ensemble.training import Fitted, check_checkpoint, like_of
@@ -123,9 +122,10 @@ def descend(
         # A node listed twice would contribute twice the clip to a step.
         raise GraphDPError(f"train nodes of {stream} are not distinct")
     nodes = torch.tensor(train, device=values.device)
-    adam = Adam(values[None], values.new_tensor([[learning_rate]]))
+    adam = torch.optim.Adam([values], learning_rate, weight_decay=weight_decay, fused=True)
     noise = torch.Generator(values.device).manual_seed(stream_seed(*stream, "noise"))
     gradients, done = torch.empty_like(values), 0
+    values.grad = gradients
     clip = rounds.max_grad_norm if rounds.private else None
     epochs = batches(rounds, train.size, generator(*stream, "sampling"))
     for epoch in progress(epochs, label, rounds.epochs) if label else epochs:
@@ -142,9 +142,7 @@ def descend(
                 observe(values, gradients)
             size = rounds.batch_size if rounds.private else batch.size
             gradients.div_(size)
-            if weight_decay:
-                gradients.add_(values, alpha=weight_decay)
-            adam.step(gradients[None])
+            adam.step()
             after_step()
         after_epoch()
     if not bool(torch.isfinite(values).all()):
