@@ -26,6 +26,11 @@ try:
     DATASETS = {
         name: REGISTRY.resolve(name, STUDY.definitions) for name in STUDY.datasets
     }
+    KNOWN = None  # rows of earlier runs; reading them costs every start of Snakemake a second
+    if STUDY.known_rows:
+        from graphdp.paper.known import KnownRows
+
+        KNOWN = KnownRows(STUDY.known_rows, STUDY.study)
 except GraphDPError as error:
     raise WorkflowError(f"{error}") from None
 

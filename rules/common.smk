@@ -169,11 +169,18 @@ def figure_files():
     )
 
 
-def fit_files(wildcards):
+def is_known(cell, block):
+    """Whether the rows of a block of a cell are taken over from earlier runs."""
+    return KNOWN is not None and KNOWN.covers(cell, block, STUDY.checkpoint)
+
+
+def model_files(wildcards):
+    """The rows of every block of every cell, trained here or taken over."""
     return [
-        f"{RESULTS}/fits/{cell.path}/{block}.csv"
+        f"{RESULTS}/{'known' if is_known(cell, block) else 'fits'}/{cell.path}/{block}.csv"
         for cell in GRID.cells
         for block in BLOCKS
+        if STUDY.train or is_known(cell, block)
     ]
 
 

@@ -3,7 +3,7 @@
 
 rule collect:
     input:
-        fits=fit_files,
+        models=model_files,
         # No rows without the statements of their models.
         statements=statement_files,
     output:

@@ -100,3 +100,24 @@ rule fit:
         code=script_code("fit", stage="fit"),
     script:
         "../workflow/scripts/fit.py"
+
+
+rule known:
+    input:
+        rows=STUDY.known_rows,
+        graph="results/data/graphs/{dataset}.npz",
+        calibration=calibration_file,
+    output:
+        f"results/{{study}}/known/{BLOCK}.csv",
+    log:
+        f"results/{{study}}/logs/known/{BLOCK}.log",
+    conda:
+        ENVIRONMENT
+    params:
+        settings=lambda wildcards: GRID.settings(cell_path(wildcards)),
+        study_seed=STUDY.study_seed,
+        split=split_rule,
+        checkpoint=STUDY.checkpoint,
+        code=script_code("known"),
+    script:
+        "../workflow/scripts/known.py"

@@ -4,6 +4,7 @@ Each test works on a copy of the project, so that it may edit the library.
 """
 
 import fcntl
+import gzip
 import json
 import math
 import os
@@ -210,6 +211,58 @@ def test_editing_a_module_reruns_the_jobs_that_use_it(project, module, rules):
         assert planned["fit"] == 1
     if module == "paper/figures.py":
         assert set(planned) <= rules
+
+
+def test_known_rows_are_taken_over_and_nothing_is_trained(project):
+    """The same rows.csv, byte for byte; a block without a row for each seed is trained."""
+    results = project.folder / "results"
+    rows = (results / "tiny/rows.csv").read_bytes()
+    kept = project.folder / "earlier.csv.gz"
+    kept.write_bytes(gzip.compress(rows))
+    for name in ("fits", "encoders", "aggregates", "bounded", "rows.csv"):
+        path = results / "tiny" / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    shutil.rmtree(results / "cache")
+
+    project.configure(known_rows=kept.name)
+    assert project.planned("rows") == {"collect": 1, "known": 3, "rows": 1}
+    project.snakemake("rows")
+    assert (results / "tiny/rows.csv").read_bytes() == rows
+    assert project.planned("rows") == {}
+
+    table = pd.read_csv(kept, dtype=str, keep_default_na=False)
+    table[(table["method"] != "mlp") | (table["seed"] != "1")].to_csv(kept, index=False)
+    assert project.planned("rows") == {"collect": 1, "fit": 1, "known": 2, "rows": 1}
+    project.configure(known_rows=kept.name, train=False)
+    project.snakemake()
+    fewer = pd.read_csv(results / "tiny/rows.csv")
+    assert sorted(set(fewer["method"])) == ["gap"] and len(fewer) == 8
+    shown = pd.read_csv(results / "tiny/tables/accuracy.csv")
+    assert set(shown.loc[shown["mean"].isna(), "method"]) == {"mlp"}
+    assert set(shown.loc[shown["mean"].isna(), "missing_reason"]) == {"no result in rows.csv"}
+
+
+def test_known_rows_whose_noise_is_not_the_calibrated_one_are_refused(project):
+    table = pd.read_csv(project.folder / "results/tiny/rows.csv", dtype=str, keep_default_na=False)
+    edge = table["level"] == "edge"
+    table.loc[edge, "noise_multiplier"] = "0.5"
+    table.to_csv(project.folder / "earlier.csv", index=False)
+    project.configure(known_rows=["earlier.csv"])
+    result = project.snakemake("rows", check=False)
+    text = result.stdout + result.stderr
+    assert result.returncode != 0
+    assert "small/gap/edge/4, seed 0, has noise_multiplier 0.5, the calibration " in text
+    assert not list(project.folder.glob("results/tiny/known/small/gap/edge/**/*.csv"))
+
+    table.assign(study="another").to_csv(project.folder / "earlier.csv", index=False)
+    for names, message in [
+        (["earlier.csv"], "rows of the study 'another' are not of 'tiny'"),
+        (["later.csv"], "there is no file later.csv"),
+    ]:
+        project.configure(known_rows=names)
+        result = project.snakemake("--dry-run", check=False)
+        assert result.returncode != 0 and message in result.stdout + result.stderr
+        assert "Traceback" not in result.stdout + result.stderr
 
 
 @pytest.mark.parametrize("size", [2, 10])

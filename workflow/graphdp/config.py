@@ -221,6 +221,14 @@ class Study(_Strict):
     attacks: dict[Literal["nmi"], Attack] = Field(
         {}, description="nmi: node membership inference, see below"
     )
+    known_rows: Annotated[list[str], *OneOrMore] = Field(
+        [],
+        description="rows files of earlier runs of the study (.csv or .csv.gz): their models are "
+        "taken over, not trained again",
+    )
+    train: bool = Field(
+        True, description="false: train no model; what `known_rows` does not hold is missing"
+    )
     tables: list[Name] = Field(["statistics", "accuracy"], description="tables to make")
     figures: list[Name] = Field(["figure6"], description="figures to make")
     mirror: str | None = Field(

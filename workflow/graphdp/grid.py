@@ -7,6 +7,7 @@ from typing import Any
 from graphdp import methods
 from graphdp.config import Study
 from graphdp.degree import bound_name, parse_bound
+from graphdp.errors import GraphDPError
 from graphdp.methods.settings import distinct, key
 from graphdp.privacy.plan import level_kind
 
@@ -72,7 +73,12 @@ class Grid:
                 )
 
     def cell(self, path: str) -> Cell:
-        """The cell with that `Cell.path`."""
+        """The cell with that `Cell.path`. Raises `GraphDPError` if the study has none."""
+        if path not in self._by_path:
+            raise GraphDPError(
+                f"the study {self.study.study!r} has no cell {path}; name a dataset that is there "
+                "and a method, level, ε and experiment of its configuration"
+            )
         return self._by_path[path]
 
     def attacked_cell(self, path: str) -> Cell:

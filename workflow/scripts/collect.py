@@ -5,7 +5,7 @@ from graphdp.paper.rows import collect_rows
 
 
 def main(snakemake):
-    collect_rows(list(snakemake.input.fits), snakemake.output[0])
+    collect_rows(list(snakemake.input.models), snakemake.output[0])
 
 
 job.run(snakemake, main)
