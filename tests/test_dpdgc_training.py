@@ -409,6 +409,21 @@ def test_each_round_adds_the_planned_noise_to_the_clipped_sum_and_divides_by_the
     assert float(correlations) < 6.5 / math.sqrt(noise.shape[1])
 
 
+def test_trainings_that_differ_in_the_scale_of_their_noise_alone_do_not_share_it(
+    graph, rows, monkeypatch
+):
+    """From two of them that did, both noises would follow."""
+    monkeypatch.setattr(EmbeddingGradient, "add", lambda self, nodes, gradients, clip: None)
+    found = []
+    for scale in (0.5, 1.0):
+        given = []
+        rounds = private(noise_std=scale)
+        run_embedding(graph, rows, rounds, observe=lambda _, g, into=given: into.append(g.clone()))
+        found.append(torch.stack(given).double().flatten() / scale)
+    # Independent: the mean product is normal with variance 1 / count; fails with a chance of 6e-7.
+    assert abs(float((found[0] * found[1]).mean())) < 5 / math.sqrt(found[0].numel())
+
+
 def test_poisson_batches_take_each_node_with_the_planned_rate():
     rounds = private(epochs=7, steps=4000)
     taken = [b for e in decoupled.batches(rounds, 80, rng.generator("test")) for b in e]

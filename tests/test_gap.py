@@ -1,6 +1,7 @@
 """GAP's stages: which edges and which noise a setting's aggregates are made of; GAP and the MLP for
 a replaced node."""
 
+import dataclasses
 import math
 from types import SimpleNamespace
 
@@ -184,3 +185,15 @@ def test_the_two_adjacencies_share_no_stream_and_the_usual_one_has_no_name():
         "batch_size": 256,
         "max_grad_norm": 1.0,
     }
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"split_rule": "per_seed"}, {"split_rule": "shared 0.5/0.25/0.25"}, {"checkpoint": "last"}],
+)
+def test_studies_with_another_split_or_checkpoint_share_no_stream(change):
+    """What they train differs: releases of both with one noise would show the difference bare."""
+    graph = csbm(200, 6, 12, 3.25, 0.5, 0)
+    usual = Block(graph, "small", "gap", "node", "4", [0], 7, "shared")
+    other = dataclasses.replace(usual, **change)
+    assert usual.stream(0, "noise") != other.stream(0, "noise")

@@ -120,9 +120,7 @@ def plain_progap(block, setting, layers=1):
             with torch.no_grad():
                 x = base[-1].eval()(aggregates[-1]).float().numpy().astype(float)
             unit = x / np.linalg.norm(x, axis=1, keepdims=True)
-            name = block.stream(
-                seed, "aggregation", stage, block.split_rule, block.checkpoint, key(own)
-            )
+            name = block.stream(seed, "aggregation", stage, key(own))
             noise = rng.generator(*name, repr(float(sigma)), 1, "hop", 1)
             noisy = adjacency.T @ unit + sigma * noise.standard_normal(x.shape)
             aggregates.append(torch.from_numpy(noisy.astype(np.float32)).double())

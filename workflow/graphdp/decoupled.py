@@ -123,7 +123,10 @@ def descend(
         raise GraphDPError(f"train nodes of {stream} are not distinct")
     nodes = torch.tensor(train, device=values.device)
     adam = torch.optim.Adam([values], learning_rate, weight_decay=weight_decay, fused=True)
-    noise = torch.Generator(values.device).manual_seed(stream_seed(*stream, "noise"))
+    # Trainings that differ in the scale of their noise alone must not share it.
+    noise = torch.Generator(values.device).manual_seed(
+        stream_seed(*stream, "noise", repr(rounds.noise_std))
+    )
     gradients, done = torch.empty_like(values), 0
     values.grad = gradients
     clip = rounds.max_grad_norm if rounds.private else None

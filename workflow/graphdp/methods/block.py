@@ -80,9 +80,14 @@ class Block:
         return cells.lookup(self.calibrations, plan_settings, self.split(seed).train.size)
 
     def stream(self, seed: int, *purpose: int | float | str) -> tuple:
-        """The name of a repeat's random stream for a purpose (see `graphdp.rng`)."""
+        """The name of a repeat's random stream for a purpose (see `graphdp.rng`).
+
+        It holds split rule and checkpoint: studies that differ there share no noise, which their
+        releases together would reveal.
+        """
         return (
-            self.study_seed, seed, self.dataset, self.method, self.level, self.epsilon, *purpose,
+            self.study_seed, seed, self.dataset, self.method, self.level, self.epsilon,
+            self.split_rule, self.checkpoint, *purpose,
         )  # fmt: skip
 
     def trained_on(self) -> str:

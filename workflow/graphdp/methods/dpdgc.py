@@ -168,8 +168,7 @@ def embed(block: Block, settings: list[dict[str, Any]]) -> dict[str, np.ndarray]
         rounds = _rounds(block, seed, setting["plan"], "embedding", setting)
         # Where no noise protects the choice of an epoch, the corrected method makes none.
         checkpoint = "last" if corrected and block.level != "none" else block.checkpoint
-        # Split and checkpoint shape the weights: studies that differ there share no noise.
-        stream = block.stream(seed, "embedding", block.split_rule, checkpoint, key(setting))
+        stream = block.stream(seed, "embedding", key(setting))
         shape = setting["hidden"], graph.num_classes
         fixed = (
             head(*shape, (*stream, "head"))

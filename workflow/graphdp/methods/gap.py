@@ -181,10 +181,7 @@ def aggregate(block: Block, settings: list[dict[str, Any]], encoders, masks, cac
             hops=setting["hops"],
             noise_std=block.noise_std(setting["plan"], seed, "aggregation"),
             private=block.epsilon != "inf",
-            # Split and checkpoint shape the encoder: studies that differ there share no noise.
-            stream=block.stream(
-                seed, "aggregation", block.split_rule, block.checkpoint, key(setting)
-            ),
+            stream=block.stream(seed, "aggregation", key(setting)),
         )
 
     runs = block.runs(settings)

@@ -243,14 +243,12 @@ def _release(
 
     def nap(seed: int, setting: dict[str, Any]) -> Release:
         name = _name(block, (seed, setting), stage)
-        # Split and checkpoint shape the bases: studies that differ there share no noise.
-        training = block.split_rule, block.checkpoint, name[1]
         return Release(
             x0=earlier[name].stages[-1].embedding,
             hops=1,
             noise_std=block.noise_std(plan_settings(block.level, setting), seed, "aggregation"),
             private=block.epsilon != "inf",
-            stream=block.stream(seed, "aggregation", stage, *training),
+            stream=block.stream(seed, "aggregation", stage, name[1]),
             renormalise=False,
         )
 

@@ -223,8 +223,7 @@ def _fit_private(block: Block, settings: list[dict[str, Any]], masks, cache) -> 
             hops=1,
             noise_std=block.noise_std(plan_settings("node", setting), seed, "aggregation"),
             private=True,
-            # The split shapes the network: studies that differ there share no noise.
-            stream=block.stream(seed, "aggregation", block.split_rule, key(setting)),
+            stream=block.stream(seed, "aggregation", key(setting)),
             renormalise=False,
         )
 

@@ -17,13 +17,14 @@ from graphdp.paper.panels import (
     draw_line,
     empty_panel,
     finish,
+    missing_cells,
     not_shown,
     reason_of,
     set_ticks,
     unavailable_in,
     wrap,
 )
-from graphdp.paper.select import CELL, select_best, summarise
+from graphdp.paper.select import select_best, summarise
 from graphdp.privacy.plan import level_kind, neighbors
 
 
@@ -46,21 +47,16 @@ def table2(rows: pd.DataFrame, context: Mapping) -> Figure:
     )
     with style.theme():
         datasets = list(dict.fromkeys(table["dataset"])) or study_datasets(context)
-        columns = min(2, max(len(datasets), 1))
-        figure, axes = style.panels(max(-(-len(datasets) // columns), 1), columns)
-        flat = [ax for line in axes for ax in line]
-        for dataset, ax in zip(datasets, flat, strict=False):
-            ax.set_title(dataset)
+        figure, axes, titled = style.titled_panels(datasets)
+        for dataset, ax in zip(datasets, titled, strict=True):
             cells = table[table["dataset"] == dataset]
             if cells["mean"].isna().all():
                 reasons = [*cells["missing_reason"], reason_of(dataset, context)]
                 empty_panel(ax, reasons[0])
             else:
                 _levels_panel(ax, cells, places, methods)
-        for ax in flat[len(datasets) :]:
-            ax.set_axis_off()
         missing = table[table["mean"].isna() & ~table["dataset"].isin(unavailable_in(context))]
-        shown = table.loc[table["mean"].notna(), list(CELL)]
+        shown = table[table["mean"].notna()]
         finish(figure, axes, datasets, not_shown(missing.to_dict("records"), shown))
         return figure
 
@@ -121,14 +117,11 @@ def _decoupled(
     summary = summarise(best)
     with style.theme():
         names = list(dict.fromkeys(panels.values()))
-        columns = min(2, max(len(names), 1))
-        figure, axes = style.panels(max(-(-len(names) // columns), 1), columns)
-        flat = [ax for line in axes for ax in line]
+        figure, axes, titled = style.titled_panels(names)
         levels = sorted({cell[2] for cell in expected}, key=level_order)
         colours = dict(zip(levels, style.series_colours(len(levels)), strict=True))
-        for name, ax in zip(names, flat, strict=False):
+        for name, ax in zip(names, titled, strict=True):
             datasets = [dataset for dataset, panel in panels.items() if panel == name]
-            ax.set_title(name)
             shown = summary[summary["dataset"].isin(datasets)]
             if shown.empty:
                 asked = [cell for cell in expected if cell[0] in datasets]
@@ -136,15 +129,8 @@ def _decoupled(
                 empty_panel(ax, missing_reason(asked[0], context) if asked else reason)
             else:
                 _decoupled_panel(ax, shown, position, label, by_level, colours)
-        for ax in flat[len(names) :]:
-            ax.set_axis_off()
-        found = set(summary[list(CELL)].itertuples(index=False, name=None))
-        missing = [
-            dict(zip(CELL, cell, strict=True)) | {"missing_reason": missing_reason(cell, context)}
-            for cell in expected
-            if cell not in found and cell[0] not in unavailable_in(context)
-        ]
-        finish(figure, axes, names, not_shown(missing, summary[list(CELL)]))
+        missing = missing_cells(expected, summary, context)
+        finish(figure, axes, names, not_shown(missing, summary))
         return figure
 
 

@@ -172,11 +172,9 @@ def panel_grid(
     expected = [cell for cell in expected_cells(context, experiment) if cell[1] in methods]
     datasets = study_datasets(context)
     places = [(dataset, level) for dataset in datasets for level in levels]
-    columns = 2 if len(places) > 1 else 1
-    figure, axes = style.panels(max(-(-len(places) // columns), 1), columns)
-    flat = [ax for line in axes for ax in line]
-    for (dataset, level), ax in zip(places, flat, strict=False):
-        ax.set_title(f"{dataset}, {level} level")
+    titles = [f"{dataset}, {level} level" for dataset, level in places]
+    figure, axes, titled = style.titled_panels(titles)
+    for (dataset, level), ax in zip(places, titled, strict=True):
         mine = summary[(summary["dataset"] == dataset) & (summary["level"] == level)]
         if mine.empty:
             asked = [cell for cell in expected if (cell[0], cell[2]) == (dataset, level)]
@@ -185,17 +183,19 @@ def panel_grid(
             )
         else:
             panel(ax, mine, level)
-    for ax in flat[len(places) :]:
-        ax.set_axis_off()
-    shown = summary[list(CELL)]
-    found = set(shown.itertuples(index=False, name=None))
-    missing = [
+    asked = [cell for cell in expected if cell[2] in levels]
+    finish(figure, axes, datasets, not_shown(missing_cells(asked, summary, context), summary))
+    return figure
+
+
+def missing_cells(expected: Iterable[tuple], shown: pd.DataFrame, context: Mapping) -> list[dict]:
+    """The expected cells that `shown` lacks, but for datasets without a panel, with the reason."""
+    found = set(shown[list(CELL)].itertuples(index=False, name=None))
+    return [
         dict(zip(CELL, cell, strict=True)) | {"missing_reason": missing_reason(cell, context)}
         for cell in expected
-        if cell not in found and cell[0] not in unavailable_in(context) and cell[2] in levels
+        if cell not in found and cell[0] not in unavailable_in(context)
     ]
-    finish(figure, axes, datasets, not_shown(missing, shown))
-    return figure
 
 
 def unavailable_in(context: Mapping) -> Mapping[str, str]:

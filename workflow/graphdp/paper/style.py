@@ -68,6 +68,18 @@ def panels(rows: int, columns: int) -> tuple[Figure, list[list]]:
     return figure, [list(row) for row in axes]
 
 
+def titled_panels(titles: Sequence[str]) -> tuple[Figure, list[list], list]:
+    """A figure with a panel per title, two a line; all its axes by line, and those with a title."""
+    columns = 2 if len(titles) > 1 else 1
+    figure, axes = panels(max(-(-len(titles) // columns), 1), columns)
+    flat = [ax for line in axes for ax in line]
+    for title, ax in zip(titles, flat, strict=False):
+        ax.set_title(title)
+    for ax in flat[len(titles) :]:
+        ax.set_axis_off()
+    return figure, axes, flat[: len(titles)]
+
+
 def save(figure: Figure, svg: str | os.PathLike, png: str | os.PathLike) -> None:
     """Write a figure as SVG and PNG, atomically; equal figures give equal bytes."""
     with theme():
