@@ -42,11 +42,11 @@ GRID = Grid(
 
 def finished_blocks(folder):
     files = Path(f"results/{STUDY.study}/{folder}").glob("**/*-*.csv")
-    return GRID.blocks(path.stem for path in files)
+    return [path.stem for path in files]
 
 
-BLOCKS = finished_blocks("fits")
-ATTACK_BLOCKS = finished_blocks("attacks")
+FINISHED = finished_blocks("fits")
+ATTACK_BLOCKS = GRID.blocks(finished_blocks("attacks"))
 
 
 def cell_path(wildcards):
@@ -169,19 +169,18 @@ def figure_files():
     )
 
 
-def is_known(cell, block):
-    """Whether the rows of a block of a cell are taken over from earlier runs."""
-    return KNOWN is not None and KNOWN.covers(cell, block, STUDY.checkpoint)
+def cell_files(cell):
+    """The rows of every block of a cell, trained here ("fits") or taken over ("known")."""
+    known = KNOWN.blocks(cell, STUDY) if KNOWN else []
+    return [
+        f"{RESULTS}/{'known' if block in known else 'fits'}/{cell.path}/{block}.csv"
+        for block in GRID.blocks(FINISHED, known)
+        if STUDY.train or block in known
+    ]
 
 
 def model_files(wildcards):
-    """The rows of every block of every cell, trained here or taken over."""
-    return [
-        f"{RESULTS}/{'known' if is_known(cell, block) else 'fits'}/{cell.path}/{block}.csv"
-        for cell in GRID.cells
-        for block in BLOCKS
-        if STUDY.train or is_known(cell, block)
-    ]
+    return [path for cell in GRID.cells for path in cell_files(cell)]
 
 
 def attack_row_files(wildcards):

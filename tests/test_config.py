@@ -238,6 +238,19 @@ def test_finished_blocks_are_kept_so_that_more_seeds_train_only_the_new(
     assert Grid(study).blocks(finished) == blocks
 
 
+@pytest.mark.parametrize(
+    ("known", "finished", "blocks"),
+    [
+        (["0-1"], ["0-9"], ["0-1", "2-5", "6-9"]),
+        (["0-1", "4-4"], ["2-3", "5-7"], ["0-1", "2-3", "4-4", "5-7", "8-9"]),
+        (["0-9"], ["0-4", "5-9"], ["0-9"]),
+    ],
+)
+def test_known_blocks_are_kept_before_finished_ones(known, finished, blocks):
+    study = config.validate(minimal(seeds=10, seed_block=4))
+    assert Grid(study).blocks(finished, known) == blocks
+
+
 def test_schema_and_reference_are_generated_from_the_types():
     """Fails when a type changes and `python -m graphdp.config` was not run."""
     assert json.loads((ROOT / "config/schema.json").read_text()) == config.schema()

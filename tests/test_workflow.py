@@ -214,7 +214,7 @@ def test_editing_a_module_reruns_the_jobs_that_use_it(project, module, rules):
 
 
 def test_known_rows_are_taken_over_and_nothing_is_trained(project):
-    """The same rows.csv, byte for byte; a block without a row for each seed is trained."""
+    """The same rows.csv, byte for byte; seeds without a row are trained, or missing."""
     results = project.folder / "results"
     rows = (results / "tiny/rows.csv").read_bytes()
     kept = project.folder / "earlier.csv.gz"
@@ -232,7 +232,10 @@ def test_known_rows_are_taken_over_and_nothing_is_trained(project):
 
     table = pd.read_csv(kept, dtype=str, keep_default_na=False)
     table[(table["method"] != "mlp") | (table["seed"] != "1")].to_csv(kept, index=False)
-    assert project.planned("rows") == {"collect": 1, "fit": 1, "known": 2, "rows": 1}
+    assert project.planned("rows") == {"collect": 1, "fit": 1, "known": 3, "rows": 1}
+    assert "block=1-1" in project.snakemake("rows", "--dry-run").stdout
+
+    table[table["method"] != "mlp"].to_csv(kept, index=False)
     project.configure(known_rows=kept.name, train=False)
     project.snakemake()
     fewer = pd.read_csv(results / "tiny/rows.csv")

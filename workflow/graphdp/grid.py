@@ -1,6 +1,6 @@
 """From a study's configuration to its cells, seed blocks and files. No torch, no Snakemake."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -179,15 +179,22 @@ class Grid:
                 spec[name] = {"default": values} | replaced if replaced else values
         return spec
 
-    def blocks(self, finished: Iterable[str] = ()) -> list[str]:
+    def blocks(self, finished: Iterable[str] = (), known: Sequence[str] = ()) -> list[str]:
         """The blocks of seeds as tokens "first-last": "0-4", "5-9".
 
         finished: tokens of blocks that earlier runs of the study trained. They are kept where they
-        fit, the longest first, so that more seeds train only the new ones.
+        fit, the longest first, so that more seeds train only the new ones. known: tokens of blocks
+        that are kept before these.
         """
         size, seeds = self.study.seed_block, self.study.seeds
+        kept = [tuple(map(int, token.split("-"))) for token in known]
         spans = {tuple(map(int, token.split("-"))) for token in finished}
-        spans = {(first, last) for first, last in spans if first <= last < seeds}
+        spans = {
+            (first, last)
+            for first, last in spans
+            if first <= last < seeds and all(last < start or end < first for start, end in kept)
+        }
+        spans |= set(kept)
         tokens, start = [], 0
         while start < seeds:
             ends = [last for first, last in spans if first == start]

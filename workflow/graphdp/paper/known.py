@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from graphdp import job, methods
+from graphdp import methods
+from graphdp.config import Study
 from graphdp.errors import GraphDPError
 from graphdp.grid import Cell
 from graphdp.methods.block import Block
@@ -47,17 +48,18 @@ class KnownRows:
             for place, name in enumerate(self.rows[list(names)].itertuples(index=False, name=None))
         }
 
-    def covers(self, cell: Cell, block: str, checkpoint: str) -> bool:
-        """Whether there is a row for every setting of a cell and every seed of a block.
-
-        checkpoint: what the study asks for.
-        """
-        kept = methods.checkpoint(cell.method, cell.level, checkpoint)
-        return all(
-            self._name(cell, setting, kept, seed) in self._places
-            for setting in cell.settings
-            for seed in job.block_seeds(block)
-        )
+    def blocks(self, cell: Cell, study: Study) -> list[str]:
+        """The blocks of the study's seeds ("0-4", "7-7") that have a row for every setting of a
+        cell, each as long as can be."""
+        kept = methods.checkpoint(cell.method, cell.level, study.checkpoint)
+        found = [
+            seed
+            for seed in range(study.seeds)
+            if all(self._name(cell, s, kept, seed) in self._places for s in cell.settings)
+        ]
+        firsts = [seed for seed in found if seed - 1 not in found]
+        lasts = [seed for seed in found if seed + 1 not in found]
+        return [f"{first}-{last}" for first, last in zip(firsts, lasts, strict=True)]
 
     def row(self, cell: Cell, setting: dict, checkpoint: str, seed: int) -> pd.Series:
         """The row of a model; `checkpoint` is the epoch that its method kept.
