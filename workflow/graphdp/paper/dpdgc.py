@@ -169,7 +169,8 @@ def _decoupled_panel(
     if label == "ε":
         ax.set_xscale("log")
     set_ticks(ax, sorted(set(cells["x"].dropna().astype(float))))
-    ax.set_xlabel(wrap(claims_title(cells, label), 46))
+    room = 46 if ax.get_subplotspec().get_gridspec().ncols > 1 else 80
+    ax.set_xlabel(wrap(claims_title(cells, label), room))
 
 
 def _levels_panel(

@@ -72,6 +72,8 @@ def titled_panels(titles: Sequence[str]) -> tuple[Figure, list[list], list]:
     """A figure with a panel per title, two a line; all its axes by line, and those with a title."""
     columns = 2 if len(titles) > 1 else 1
     figure, axes = panels(max(-(-len(titles) // columns), 1), columns)
+    if columns == 1:  # a legend in several columns needs more than the width of a panel
+        figure.set_figwidth(1.6 * PANEL_WIDTH)
     flat = [ax for line in axes for ax in line]
     for title, ax in zip(titles, flat, strict=False):
         ax.set_title(title)
