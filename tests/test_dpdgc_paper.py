@@ -233,6 +233,7 @@ def a_row(dataset, method, level, epsilon, seed):
         "delta": 1e-5 if private else "", "seed": seed, "hyperparameters": key({"hidden": 64}),
         "val_accuracy": accuracy, "test_accuracy": accuracy + noise,
         "noise_multiplier": 2.0 if private else "", "checkpoint": "best_validation",
+        "study_seed": "12345", "split": "shared", "graph": "89abcdef0123",
         "epsilon_basis": basis if private else "", "adjacency": adjacency if private else "",
         "epsilon_status": status if private else "", "epsilons": "[]",
     }  # fmt: skip

@@ -245,9 +245,11 @@ def test_known_rows_are_taken_over_and_nothing_is_trained(project):
     assert set(shown.loc[shown["mean"].isna(), "missing_reason"]) == {"no result in rows.csv"}
 
 
-def test_known_rows_whose_noise_is_not_the_calibrated_one_are_refused(project):
-    table = pd.read_csv(project.folder / "results/tiny/rows.csv", dtype=str, keep_default_na=False)
-    edge = table["level"] == "edge"
+def test_known_rows_of_other_data_or_another_noise_than_the_calibrated_are_refused(project):
+    earlier = pd.read_csv(
+        project.folder / "results/tiny/rows.csv", dtype=str, keep_default_na=False
+    )
+    table, edge = earlier.copy(), earlier["level"] == "edge"
     table.loc[edge, "noise_multiplier"] = "0.5"
     table.to_csv(project.folder / "earlier.csv", index=False)
     project.configure(known_rows=["earlier.csv"])
@@ -256,6 +258,16 @@ def test_known_rows_whose_noise_is_not_the_calibrated_one_are_refused(project):
     assert result.returncode != 0
     assert "small/gap/edge/4, seed 0, has noise_multiplier 0.5, the calibration " in text
     assert not list(project.folder.glob("results/tiny/known/small/gap/edge/**/*.csv"))
+
+    mlp = earlier["method"] == "mlp"
+    for column, value in (("study_seed", "1"), ("split", "per_seed"), ("graph", "0123456789ab")):
+        changed = earlier.assign(**{column: earlier[column].where(~mlp, value)})
+        changed.to_csv(project.folder / "earlier.csv", index=False)
+        result = project.snakemake("rows", check=False)
+        assert result.returncode != 0
+        assert f"mlp/none/inf, seed 0, has {column} {value}, the study " in (
+            result.stdout + result.stderr
+        )
 
     table.assign(study="another").to_csv(project.folder / "earlier.csv", index=False)
     for names, message in [

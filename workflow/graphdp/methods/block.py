@@ -98,6 +98,18 @@ class Block:
             return f"cpu ({platform.machine()})"
         return torch.cuda.get_device_name()
 
+    def origin(self) -> dict[str, str]:
+        """What a model of the block came from, as its row says it.
+
+        `study_seed`, the root of every random stream; `split`, the split's rule; `graph`, the first
+        12 hexadecimal digits of the graph's fingerprint.
+        """
+        return {
+            "study_seed": str(self.study_seed),
+            "split": self.split_rule,
+            "graph": self.graph.fingerprint()[:12],
+        }
+
     def runs(self, settings: list[dict[str, Any]]) -> list[Run]:
         """Every seed of the block x setting."""
         return [(seed, setting) for setting in settings for seed in self.seeds]

@@ -52,6 +52,7 @@ def write_rows(
                 "noise_multiplier": block.noise_multiplier(entry["settings"], seed) or None,
                 "best_epoch": model.best_epoch,
                 "checkpoint": block.checkpoint,
+                **block.origin(),
                 **cells.label(entry),
                 "epsilons": json.dumps(entry["epsilons"], separators=(",", ":")),
                 "cpu_seconds": used["cpu_seconds"] / len(models),

@@ -1,8 +1,8 @@
 """Rows of earlier runs (`known_rows`): a study takes these models over instead of training them.
 
 A row is taken over for a setting and a seed of a cell. It keeps what it says of itself: time,
-device, versions and the commit that trained it. What its ε means is checked against the
-calibration of the study that takes it over.
+device, versions and the commit that trained it. Where it came from (study seed, split, graph) and
+what its ε means are checked against the study that takes it over and its calibration.
 """
 
 import json
@@ -79,39 +79,42 @@ class KnownRows:
 
 
 def take_over(known: KnownRows, cell: Cell, block: Block, output: str | os.PathLike) -> None:
-    """Write the rows of a block of a cell, after comparing each with the block's calibration.
+    """Write the rows of a block of a cell, after comparing each with the block.
 
-    Raises `GraphDPError` if δ, the noise multiplier, the label of ε or ε under any analysis are not
-    what the study's own calibration says.
+    Raises `GraphDPError` if a row is of another study seed, split or graph, or if δ, the noise
+    multiplier, the label of ε or ε under any analysis are not what the calibration says.
     """
     read, found = methods.load(cell.method).plan_settings, []
+    origin = block.origin()
     for setting in cell.settings:
         for seed in block.seeds:
             row = known.row(cell, setting, block.checkpoint, seed)
             settings = read(cell.level, setting)
             entry = cells.lookup(block.calibrations, settings, block.split(seed).train.size)
-            _check(row, entry)
+            _check(row, origin, entry)
             found.append(row)
     write_rows(pd.DataFrame(found), output)
 
 
-def _check(row: pd.Series, entry: dict) -> None:
-    """Refuse a row whose ε is not what a calibration's entry says."""
-    said = {name: row[name] for name in ("epsilon_basis", "adjacency", "epsilon_status")}
+def _check(row: pd.Series, origin: dict, entry: dict) -> None:
+    """Refuse a row that is not of the study's data, or whose ε is not what its calibration says."""
+    name = f"{row['dataset']}/{row['method']}/{row['level']}/{row['epsilon']}, seed {row['seed']}"
+    said = {c: row[c] for c in ("epsilon_basis", "adjacency", "epsilon_status")}
     said |= {"noise_multiplier": row["noise_multiplier"], "delta": row["delta"]}
     said["epsilons"] = json.loads(row["epsilons"])
-    expected = cells.label(entry) | {
+    calibrated = cells.label(entry) | {
         "noise_multiplier": cells.noise_multiplier(entry) or math.nan,
         "delta": math.nan if entry["delta"] is None else entry["delta"],
         "epsilons": entry["epsilons"],
     }
-    for name, value in expected.items():
-        if not _same(said[name], value):
-            raise GraphDPError(
-                f"known_rows: the row of {row['dataset']}/{row['method']}/{row['level']}/"
-                f"{row['epsilon']}, seed {row['seed']}, has {name} {said[name]}, the calibration "
-                f"{value}; leave known_rows out to train the model"
-            )
+    checks = [("study", origin, row), ("calibration", calibrated, said)]
+    for source, expected, found in checks:
+        for column, value in expected.items():
+            if not _same(found[column], value):
+                raise GraphDPError(
+                    f"known_rows: the row of {name}, has {column} {found[column]}, the {source} "
+                    f"{value}; leave known_rows out to train the model"
+                )
 
 
 def _same(a: object, b: object) -> bool:

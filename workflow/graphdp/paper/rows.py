@@ -26,6 +26,9 @@ COLUMNS = (
     "noise_multiplier",
     "best_epoch",
     "checkpoint",
+    "study_seed",
+    "split",
+    "graph",
     "epsilon_basis",
     "adjacency",
     "epsilon_status",
@@ -60,8 +63,21 @@ _NUMBERS = (
     "wall_seconds",
     "peak_rss_mb",
 )
-_NEVER_EMPTY = ("study", "dataset", "method", "level", "epsilon", "seed", "hyperparameters",
-                "val_accuracy", "test_accuracy", "checkpoint")  # fmt: skip
+_NEVER_EMPTY = (
+    "study",
+    "dataset",
+    "method",
+    "level",
+    "epsilon",
+    "seed",
+    "hyperparameters",
+    "val_accuracy",
+    "test_accuracy",
+    "checkpoint",
+    "study_seed",
+    "split",
+    "graph",
+)
 
 
 def read_rows(path: str | os.PathLike) -> pd.DataFrame:
