@@ -15,7 +15,7 @@ from scipy.stats import binom, norm
 from graphdp import methods
 from graphdp.errors import GraphDPError
 from graphdp.methods.settings import distinct
-from graphdp.privacy import accounting, bases, dpdgc
+from graphdp.privacy import accounting, bases, composition, dpdgc
 from graphdp.privacy.calibration import calibrate
 from graphdp.privacy.cells import calibrate_cell
 from graphdp.privacy.group import Pair, privacy_loss
@@ -28,7 +28,8 @@ from graphdp.privacy.plan import (
     neighbors,
 )
 from graphdp.privacy.selection import search_epsilon
-from graphdp.privacy.statement import Statement, cell_statements
+from graphdp.privacy.statement import cell_statements
+from graphdp.privacy.statement_form import Statement
 from graphdp.privacy.statement_page import render_markdown
 
 NODE = {
@@ -442,7 +443,7 @@ def test_bases():
         ("corrected", "edge_undirected"),
     ]
     noise = calibrate(plans[0], 1, 1e-6).noise_multiplier
-    one, both = (bases.epsilon_at(plan, plans[0], noise, 1e-6) for plan in plans)
+    one, both = (composition.epsilon_at(plan, plans[0], noise, 1e-6) for plan in plans)
     assert one == pytest.approx(1, rel=1e-3)
     assert 1.3 < both < 2
     plans = bases.bases("dpdgcofficial", "k5", K, TRAIN)
@@ -451,12 +452,12 @@ def test_bases():
         ("corrected", "proven"),
     ]
     noise = calibrate(plans[0], 16, 1e-5).noise_multiplier
-    found = [bases.epsilon_at(plan, plans[0], noise, 1e-5) for plan in plans]
+    found = [composition.epsilon_at(plan, plans[0], noise, 1e-5) for plan in plans]
     assert found == [pytest.approx(16, rel=1e-3), math.inf]
     # No noise is calibrated for a bound that does not exist.
     assert bases.calibration_plan("dpdgcofficial", "k5", K, TRAIN, "corrected") == plans[0]
     (plan,) = bases.bases("dpdgc", "node", NODE, TRAIN)
-    assert bases.epsilon_at(plan, plan, 6.0, 1e-5) == accounting.epsilon(plan, 6.0, 1e-5)
+    assert composition.epsilon_at(plan, plan, 6.0, 1e-5) == accounting.epsilon(plan, 6.0, 1e-5)
 
 
 @pytest.mark.parametrize("method", ["dpdgc", "dpdgcofficial"])
@@ -507,11 +508,11 @@ def test_random_search_reads_the_groups():
     """The search bound lies above the Rényi ε of one model: no curve leaves the groups out."""
     plan = dpdgc.corrected_plan("k25", num_train=2000, **(K | {"epochs": 5}))
     noise = calibrate(plan, 8, 1e-5).noise_multiplier
-    one = bases.parts(plan, plan, noise)
+    one = composition.parts(plan, plan, noise)
     found = search_epsilon([one, one], 2, 1e-5)
     assert found > accounting.epsilon(plan, noise, 1e-5, "renyi")
     fixed = dpdgc.published_plan("k1", num_train=2000, **K)
-    (curve,) = bases.renyi_curves(bases.parts(fixed, fixed, noise))
+    (curve,) = composition.renyi_curves(composition.parts(fixed, fixed, noise))
     # The classifier's noise is a multiple of its own sensitivity, so one multiplier serves all.
     library, order = accounting.google_rdp_epsilon(fixed.composition, noise, 1e-5)
     assert library == pytest.approx(

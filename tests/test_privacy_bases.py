@@ -11,15 +11,9 @@ from hypothesis import strategies as st
 
 from graphdp.errors import GraphDPError
 from graphdp.privacy import accounting
-from graphdp.privacy.bases import (
-    bases,
-    calibration_plan,
-    composed_epsilon,
-    epsilon_at,
-    parts,
-    smallest_epsilon,
-)
+from graphdp.privacy.bases import bases, calibration_plan
 from graphdp.privacy.calibration import calibrate
+from graphdp.privacy.composition import composed_epsilon, epsilon_at, parts, smallest_epsilon
 from graphdp.privacy.plan import Composition, GaussianReleases, PoissonDPSGD
 from graphdp.privacy.selection import composition_epsilon, search_epsilon
 

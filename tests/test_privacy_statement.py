@@ -12,14 +12,10 @@ import pytest
 from graphdp import cli, methods
 from graphdp.errors import GraphDPError
 from graphdp.methods.settings import distinct
-from graphdp.privacy import statement as statements
+from graphdp.privacy import statement_form
 from graphdp.privacy.cells import calibrate_cell
-from graphdp.privacy.statement import (
-    AccountingEntry,
-    Statement,
-    cell_statements,
-    differences,
-)
+from graphdp.privacy.statement import cell_statements
+from graphdp.privacy.statement_form import AccountingEntry, Statement, differences
 from graphdp.privacy.statement_page import render_markdown
 
 ROOT = Path(__file__).parent.parent
@@ -82,7 +78,7 @@ def test_statements_survive_json_and_match_the_schema(method, level, epsilon):
     (made,) = make(method, level, epsilon)
     written = json.loads(json.dumps(made.to_json(), allow_nan=False))
     assert Statement.from_json(written) == made
-    jsonschema.validate(written, statements.schema())
+    jsonschema.validate(written, statement_form.schema())
 
 
 @pytest.mark.parametrize(
@@ -115,8 +111,8 @@ def test_a_replaced_node_is_stated_with_its_samples_and_bounds(method, own, stat
 
 
 def test_schema_is_generated_from_the_types():
-    """Fails when a type changes and `python -m graphdp.privacy.statement` was not run."""
-    assert json.loads((ROOT / statements.SCHEMA).read_text()) == statements.schema()
+    """Fails when a type changes and `python -m graphdp.privacy.statement_form` was not run."""
+    assert json.loads((ROOT / statement_form.SCHEMA).read_text()) == statement_form.schema()
 
 
 def test_refuted_claims_print_none_and_keep_the_claim(node):

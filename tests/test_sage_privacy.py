@@ -15,12 +15,14 @@ from graphdp import cli, degree
 from graphdp.data.graph import csr_from_edges
 from graphdp.errors import GraphDPError
 from graphdp.privacy import accounting, cells, sensitivity
-from graphdp.privacy.bases import bases, calibration_plan, epsilon_at
+from graphdp.privacy.bases import bases, calibration_plan
 from graphdp.privacy.calibration import calibrate
+from graphdp.privacy.composition import epsilon_at
 from graphdp.privacy.plan import Composition, FixedSizeDPSGD, Plan, PureRelease, Sensitivity
 from graphdp.privacy.plans import sage_plan
 from graphdp.privacy.selection import composition_epsilon, search_epsilon
-from graphdp.privacy.statement import Data, Statement, statement
+from graphdp.privacy.statement import statement
+from graphdp.privacy.statement_form import Data, Statement
 
 NODE = {"max_degree": 100, "batch_size": 256, "epochs": 10, "max_grad_norm": 1.0}
 TRAIN = 19800

@@ -21,7 +21,7 @@ import pytest
 import yaml
 
 from graphdp.privacy import cells
-from graphdp.privacy.statement import read_statements
+from graphdp.privacy.statement_form import read_statements
 
 ROOT = Path(__file__).parent.parent
 SNAKEMAKE = [sys.executable, "-m", "snakemake", "--cores", "2"]

@@ -217,14 +217,14 @@ def _calibrate(arguments: argparse.Namespace) -> str:
 
 def _statement(arguments: argparse.Namespace) -> str:
     # Imported here: calibrate needs neither the statement's types nor pydantic.
-    from graphdp.privacy.statement import read_statements
+    from graphdp.privacy.statement_form import read_statements
     from graphdp.privacy.statement_page import render_pages
 
     return render_pages(read_statements(arguments.file)).rstrip("\n")
 
 
 def _compare(arguments: argparse.Namespace) -> str:
-    from graphdp.privacy.statement import differences, read_statements
+    from graphdp.privacy.statement_form import differences, read_statements
 
     first, second = (
         [statement.to_json() for statement in read_statements(path)]

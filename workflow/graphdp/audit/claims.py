@@ -13,7 +13,7 @@ from graphdp.audit import aggregation, dpdgc
 from graphdp.audit.aggregation import Construction, Mechanism
 from graphdp.audit.bound import CONFIDENCE, Bound, lower_bound, noise_bound
 from graphdp.errors import GraphDPError
-from graphdp.privacy import accounting, bases
+from graphdp.privacy import accounting, bases, composition
 from graphdp.privacy.calibration import Calibration, calibrate
 from graphdp.privacy.plan import GaussianReleases, Plan, PoissonDPSGD
 from graphdp.privacy.plans import gap_plan, mlp_plan
@@ -102,7 +102,7 @@ def run(claim: Claim, draws: int = DRAWS, seed: int = 0) -> dict[str, Any]:
     """
     calibration = calibrate(claim.reference, claim.target_epsilon, claim.delta)
     noise = calibration.noise_multiplier
-    claimed = bases.epsilon_at(claim.plan, claim.reference, noise, claim.delta)
+    claimed = composition.epsilon_at(claim.plan, claim.reference, noise, claim.delta)
     bound, details = claim.attack(claim, calibration, max(100, round(draws * claim.share)), seed)
     found = verdict(claimed, bound.epsilon)
     return {

@@ -6,8 +6,9 @@ import numpy as np
 
 from graphdp.data.split import GAP_FRACTIONS, Split, split
 from graphdp.errors import GraphDPError
-from graphdp.privacy.bases import bases, calibration_plan, epsilon_at
+from graphdp.privacy.bases import bases, calibration_plan
 from graphdp.privacy.calibration import Calibration, calibrate, default_delta
+from graphdp.privacy.composition import epsilon_at
 
 
 def split_of(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from graphdp.errors import GraphDPError
 from graphdp.privacy import accounting
-from graphdp.privacy.bases import (
+from graphdp.privacy.composition import (
     Parts,
     composed_epsilon,
     join,
@@ -24,7 +24,8 @@ SEARCH_SOURCE = (
 def composition_epsilon(models: Sequence[Parts], delta: float) -> float:
     """ε at `delta` of releasing every model tried (and so of any choice among them).
 
-    models: the releases of each model, from `bases.parts`. Holds for fixed and for adaptive grids.
+    models: the releases of each model, from `composition.parts`. Holds for fixed grids and for
+    adaptive ones.
     """
     return composed_epsilon(join(models), delta)
 

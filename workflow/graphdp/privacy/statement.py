@@ -1,24 +1,19 @@
 """The privacy statement of a trained model: what is protected, how, and what is not.
 
 A statement is made from a calibration entry (see `graphdp.privacy.cells`), so it reads the same
-plan that set the noise and that the training loop executed. The fields follow NIST SP 800-226 and
-section 5.3 of "How to DP-fy ML" (Ponomareva et al. 2023). `config/statement.schema.json` is
-generated from the types here by `python -m graphdp.privacy.statement`; a test fails when they
-differ.
+plan that set the noise and that the training loop executed. Its fields are those of
+`graphdp.privacy.statement_form`.
 """
 
 import math
 from collections.abc import Sequence
 from importlib.metadata import version
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-
-from graphdp import io
 from graphdp.errors import GraphDPError
 from graphdp.privacy import accounting, selection
-from graphdp.privacy.bases import Parts, adjacent_epsilon, bases, epsilon_at, parts
+from graphdp.privacy.bases import bases
+from graphdp.privacy.composition import Parts, adjacent_epsilon, epsilon_at, parts
 from graphdp.privacy.plan import (
     FixedSizeDPSGD,
     GaussianReleases,
@@ -33,194 +28,20 @@ from graphdp.privacy.plan import (
     neighbors,
 )
 from graphdp.privacy.plans import CANDIDATES_ARE_PUBLIC
-
-SCHEMA = Path("config/statement.schema.json")
-
-NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=0)]
-#: ε as a number, "inf" without noise, "none" where the claim is refuted.
-Epsilon = NonNegative | Literal["inf", "none"]
-Status = Literal["proven", "conditional", "refuted", ""]
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Data(_Part):
-    """The graph that a model was trained on."""
-
-    name: str = Field(description="name of the dataset")
-    fingerprint: str = Field(description="SHA-256 of features, labels and edges")
-    nodes: Count
-    directed_edges: Count = Field(description="entries of the adjacency matrix")
-    train_nodes: Count
-    undirected: bool | None = Field(description="whether every edge stands in both directions")
-
-
-class DegreeBound(_Part):
-    """The bound on every node's out-degree."""
-
-    max_degree: Count
-    method: str
-    data_dependent: bool = Field(description="whether a list depends on the nodes that it names")
-
-
-class Guarantee(_Part):
-    """What two adjacent graphs differ in."""
-
-    level: Annotated[str, Field(pattern=r"^(none|edge|node|k[0-9]+)$")]
-    adjacency: str
-    unit: str
-    own_row_covered: bool | None
-    degree_bound: DegreeBound | None
-
-
-class Protection(_Part):
-    """What the guarantee speaks of, and what it does not."""
-
-    protected: list[str]
-    not_protected: list[str]
-
-
-class Release(_Part):
-    """An output of training, and whether the guarantee covers its publication."""
-
-    what: str
-    covered: bool
-    why: str
-
-
-class MechanismEntry(_Part):
-    """One mechanism with the noise that was drawn."""
-
-    kind: Literal[
-        "gaussian",
-        "poisson_dpsgd",
-        "poisson_group_dpsgd",
-        "fixed_size_dpsgd",
-        "without_replacement_dpsgd",
-        "pure",
-        "unnoised",
-    ]
-    query: str
-    phase: str
-    norm: Literal["L2", "L1", ""]
-    sensitivity: NonNegative | None
-    formula: str
-    source: str
-    noise_multiplier: NonNegative | None = Field(
-        description="noise std / sensitivity; of a pure release share / ε, with the share that its "
-        "query has of the plan's ε"
-    )
-    noise_std: NonNegative | None = Field(description="per coordinate, in units of the query")
-    count: Count = Field(description="releases, or DP-Adam steps")
-    sampling: Literal["none", "poisson", "without_replacement"]
-    sampling_rate: NonNegative | None
-
-
-class Claim(_Part):
-    """An ε, never without its basis, δ, adjacency and status."""
-
-    basis: Literal["as_published", "as_implemented", "corrected"]
-    adjacency: str
-    status: Status
-    epsilon: Epsilon = Field(description="none: no finite ε is known to hold")
-    claimed_epsilon: NonNegative | Literal["inf"] = Field(description="what the formula says")
-    delta: Annotated[float, Field(gt=0, lt=1)] | None
-    assumptions: list[str]
-
-    @model_validator(mode="after")
-    def _is_never_bare(self) -> "Claim":
-        if self.status == "refuted" and self.epsilon != "none":
-            raise ValueError("a refuted claim has epsilon none")
-        if isinstance(self.epsilon, float) and self.epsilon > 0 and self.delta is None:
-            raise ValueError("a finite epsilon needs its delta")
-        if self.status == "conditional" and not self.assumptions:
-            raise ValueError("a conditional claim needs its assumptions")
-        return self
-
-
-class AccountingEntry(Claim):
-    """ε of the model's noise under one analysis."""
-
-    own_row_covered: bool | None
-    accountant: str
-    library: str
-    method: str
-    orders: str = Field(description="Rényi orders, where any are used")
-    conversion: str
-    direction: Literal["upper bound"]
-
-
-class SelectionEntry(Claim):
-    """ε of releasing the selected model, with the search charged for."""
-
-    how: Literal["composition", "random_search"]
-    source: str
-
-
-class Selection(_Part):
-    """How the model was chosen and what that costs."""
-
-    checkpoint: str
-    settings_tried: Count
-    repeats: Count = Field(description="seeds with which every setting is trained")
-    entries: list[SelectionEntry]
-
-
-class Target(_Part):
-    """What the noise was calibrated for."""
-
-    basis: Literal["as_published", "as_implemented", "corrected"]
-    adjacency: str
-    epsilon: NonNegative | Literal["inf"]
-    delta: float | None
-    noise_multiplier: NonNegative | None
-
-
-class Rng(_Part):
-    """The random numbers behind sampling and noise."""
-
-    generator: str
-    cryptographic: bool
-    note: str
-
-
-class Statement(_Part):
-    """The privacy statement of one trained model."""
-
-    schema_version: Literal[1]
-    method: str
-    settings: dict[str, Any] = Field(description="hyperparameters that the plan reads")
-    data: Data
-    guarantee: Guarantee
-    protection: Protection
-    releases: list[Release]
-    inference_privacy: str
-    mechanisms: list[MechanismEntry]
-    target: Target
-    accounting: Annotated[list[AccountingEntry], Field(min_length=1)]
-    selection: Selection
-    uncounted: list[str]
-    rng: Rng
-
-    def to_json(self) -> dict[str, Any]:
-        """A JSON object; `Statement.from_json` gives back an equal statement."""
-        return self.model_dump(mode="json")
-
-    @classmethod
-    def from_json(cls, value: Any) -> "Statement":
-        """The statement that `to_json` wrote. Raises GraphDPError, naming the first bad field."""
-        try:
-            return cls.model_validate(value)
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"])) or "the file"
-            raise GraphDPError(
-                f"not a privacy statement: {where}: {first['msg']}; write it anew with the workflow"
-            ) from None
-
+from graphdp.privacy.statement_form import (
+    AccountingEntry,
+    Data,
+    DegreeBound,
+    Guarantee,
+    MechanismEntry,
+    Protection,
+    Release,
+    Rng,
+    Selection,
+    SelectionEntry,
+    Statement,
+    Target,
+)
 
 _UNITS = {
     "": "nobody",
@@ -708,42 +529,3 @@ def _uncounted(plan: Plan, checkpoint: str, tried: int, repeats: int) -> list[st
     if _protects_nodes(plan):
         uncounted.append("The number of training nodes is published; δ and the steps depend on it.")
     return uncounted
-
-
-def differences(first: Any, second: Any, path: str = "") -> list[tuple[str, Any, Any]]:
-    """Where two JSON values differ: (dotted path, first value, second value); None where absent."""
-    if isinstance(first, list) and isinstance(second, list):
-        first, second = ({str(i): v for i, v in enumerate(items)} for items in (first, second))
-    if not (isinstance(first, dict) and isinstance(second, dict)):
-        return [] if first == second else [(path, first, second)]
-    found = []
-    for key in dict.fromkeys([*first, *second]):
-        where = f"{path}.{key}" if path else key
-        found += differences(first.get(key), second.get(key), where)
-    return found
-
-
-def read_statements(path: str) -> list[Statement]:
-    """The statements of a file: one JSON object, or a list of them.
-
-    Raises GraphDPError if the file cannot be read or holds something else.
-    """
-    try:
-        value = io.read_json(path)
-    except OSError as error:
-        raise GraphDPError(f"{path}: {error.strerror or error}; give a statement's file") from None
-    except ValueError:
-        raise GraphDPError(f"{path}: not JSON; give a statement's file") from None
-    try:
-        return [Statement.from_json(v) for v in (value if isinstance(value, list) else [value])]
-    except GraphDPError as error:
-        raise GraphDPError(f"{path}: {error}") from None
-
-
-def schema() -> dict[str, Any]:
-    """The JSON schema of a statement."""
-    return Statement.model_json_schema(mode="serialization")
-
-
-if __name__ == "__main__":
-    io.write_json(SCHEMA, schema())

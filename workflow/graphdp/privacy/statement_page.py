@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from graphdp.privacy.statement import Claim, Statement
+from graphdp.privacy.statement_form import Claim, Statement
 
 
 def _show(value: float | str | None) -> str:

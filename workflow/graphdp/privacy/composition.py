@@ -1,0 +1,203 @@
+"""One noise, several analyses: the ε of releases whose noise was set for another plan.
+
+At the same absolute noise the multiplier of a mechanism is inversely proportional to its
+sensitivity, so under a basis (see `graphdp.privacy.bases`) it is
+
+    noise multiplier (basis) = noise multiplier (reference) x Δ (reference) / Δ (basis).
+
+For Gaussian releases this is exact: they compose to one Gaussian with μ² = Σ Δ² / std².
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from graphdp.errors import GraphDPError
+from graphdp.privacy import accounting
+from graphdp.privacy.plan import (
+    Composition,
+    FixedSizeDPSGD,
+    GaussianReleases,
+    Mechanism,
+    Plan,
+    PoissonDPSGD,
+    PoissonGroupDPSGD,
+    PureRelease,
+    UnnoisedRelease,
+    WithoutReplacementDPSGD,
+)
+
+#: Releases of one noise multiplier each.
+Parts = tuple[tuple[Composition, float], ...]
+
+
+def _bound(mechanism: Mechanism) -> float | None:
+    """What a mechanism's noise is measured in: its sensitivity, or None without noise."""
+    match mechanism:
+        case GaussianReleases() | PureRelease():
+            return mechanism.sensitivity.value
+        case PoissonDPSGD() | FixedSizeDPSGD() | WithoutReplacementDPSGD():
+            return mechanism.max_grad_norm.value
+        case PoissonGroupDPSGD():  # whatever the group: the noise is what is measured
+            return mechanism.noise_per_clip * mechanism.max_grad_norm.value
+        case UnnoisedRelease():
+            return None
+
+
+def parts(basis: Plan, reference: Plan, noise_multiplier: float) -> Parts:
+    """The releases of `basis`, each with its own multiplier, at the noise set for `reference`.
+
+    noise_multiplier: that of `reference`, ≥ 0. Mechanisms are matched by phase. Mechanisms that
+    release nothing are left out, so a plan that releases nothing gives ().
+
+    Raises GraphDPError when a phase of `basis` has no noise in `reference`.
+    """
+    if not noise_multiplier >= 0:  # also refuses NaN
+        raise GraphDPError(f"noise multiplier is {noise_multiplier!r}; give a number of at least 0")
+    noised = {mechanism.phase: _bound(mechanism) for mechanism in reference.mechanisms}
+    groups: dict[float, list[Mechanism]] = {}
+    for mechanism in basis.mechanisms:
+        if mechanism.releases_nothing:
+            continue
+        bound, ratio = _bound(mechanism), 1.0
+        if bound is not None:
+            if noised.get(mechanism.phase) is None:
+                raise GraphDPError(
+                    f"{basis.method}, {basis.basis}: phase {mechanism.phase!r} has no noise in "
+                    f"the reference plan; analyse the same releases"
+                )
+            ratio = noised[mechanism.phase] / bound
+        groups.setdefault(noise_multiplier * ratio, []).append(mechanism)
+    return tuple(
+        (replace(basis, mechanisms=tuple(mechanisms)).composition, noise)
+        for noise, mechanisms in groups.items()
+    )
+
+
+def epsilon_at(basis: Plan, reference: Plan, noise_multiplier: float, delta: float) -> float:
+    """ε at `delta` under `basis` of a model whose noise was set for `reference`.
+
+    Exactly 0 for a basis that releases nothing, ∞ without noise. Raises GraphDPError as `parts`
+    and `accounting.check_delta` do.
+    """
+    return adjacent_epsilon(
+        basis.adjacency, composed_epsilon, parts(basis, reference, noise_multiplier), delta
+    )
+
+
+def adjacent_epsilon(
+    adjacency: str, epsilon: Callable[[Any, float], float], releases: Any, delta: float
+) -> float:
+    """`epsilon(releases, delta)`, read as `adjacency` needs it.
+
+    releases: `Parts` or a list of them, whatever `epsilon` takes.
+
+    Under node_replace the subsampled rounds do not have the worst case that the accountants know.
+    So a replacement is taken as two moves, the node leaves and another one enters, each with half
+    of the sensitivity. If both are (ε', δ')-DP, then with P, M and Q the chances of an event
+    before, between and after: P ≤ e^ε' M + δ' ≤ e^2ε' Q + (1 + e^ε') δ', so the replacement is
+    (2 ε', (1 + e^ε') δ')-DP. The largest δ' that fits `delta` is searched for.
+    """
+    delta = accounting.check_delta(delta)
+    if adjacency != "node_replace" or not _subsamples(releases):
+        return epsilon(releases, delta)
+    one_move = _with_noise_doubled(releases)
+
+    def excess(log_share: float) -> float:
+        """How far, in logarithms, the δ of both moves is above the one that is allowed."""
+        moved = epsilon(one_move, delta * math.exp(log_share))
+        return log_share + float(np.logaddexp(0.0, moved))
+
+    # δ' lies below δ / 2, and a smaller one is always allowed once it is small enough.
+    low, high = -2.0, -math.log(2)
+    while excess(low) > 0:
+        low, high = 2 * low, low
+        if delta * math.exp(low) < 1e-280:
+            return math.inf
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (low, middle) if excess(middle) > 0 else (middle, high)
+    return 2 * epsilon(one_move, delta * math.exp(low))
+
+
+def _is_part(releases: Any) -> bool:
+    return len(releases) == 2 and isinstance(releases[0], Composition)
+
+
+def _subsamples(releases: Any) -> bool:
+    if _is_part(releases):
+        return bool(releases[0].sampled)
+    return any(map(_subsamples, releases))
+
+
+def _with_noise_doubled(releases: Any) -> Any:
+    if _is_part(releases):
+        return releases[0], 2 * releases[1]
+    return tuple(map(_with_noise_doubled, releases))
+
+
+def composed_epsilon(releases: Parts, delta: float) -> float:
+    """ε at `delta` of several releases with a noise multiplier each, one record differing.
+
+    Gaussian releases alone: the closed form. Pure ε alone: their sum. With groups (of which any
+    number differ) or samples without replacement: the accountant that knows them. Otherwise
+    autodp's Rényi DP, whose curves add up.
+    """
+    delta = accounting.check_delta(delta)
+    releases = noised(releases)
+    if releases is None:
+        return math.inf
+    if not releases:
+        return 0.0
+    if any(composition.grouped or composition.fixed for composition, _ in releases):
+        return accounting.parts_epsilon(releases, delta)
+    if all(composition.is_pure for composition, _ in releases):
+        return sum(composition.pure / noise for composition, noise in releases)
+    if all(composition.is_gaussian for composition, _ in releases):
+        squares = sum(composition.gaussian / noise**2 for composition, noise in releases)
+        return accounting.gaussian_epsilon(math.sqrt(squares), delta)
+    curves = renyi_curves(releases)
+    return smallest_epsilon(lambda order: sum(curve(order) for curve in curves), delta)
+
+
+def noised(releases: Parts) -> Parts | None:
+    """The releases that count: () if nothing is released, None if something has no noise."""
+    releases = tuple(
+        (composition, noise)
+        for composition, noise in releases
+        if not composition.is_empty and (noise != math.inf or composition.unnoised)
+    )
+    if any(composition.unnoised or noise == 0 for composition, noise in releases):
+        return None
+    return releases
+
+
+def renyi_curves(releases: Parts) -> list[Callable[[float], float]]:
+    """RDP(order) of each release, by autodp (groups by quadrature, samples of a fixed size by
+    dp-accounting); every noise must be above 0 and finite."""
+
+    def curve(composition: Composition, noise: float) -> Callable[[float], float]:
+        if composition.grouped:
+            return accounting.groups_rdp(composition, noise)
+        if composition.fixed:
+            return accounting.fixed_rdp(composition, noise)
+        return accounting.autodp_rdp_curve(composition, noise)
+
+    return [curve(composition, noise) for composition, noise in releases]
+
+
+def smallest_epsilon(rdp: Callable[[float], float], delta: float) -> float:
+    """ε at `delta` of an RDP curve: the conversion of `accounting`, at its orders."""
+
+    def epsilon_of(order: float) -> float:
+        return rdp(order) + math.log1p(-1 / order) - math.log(delta * order) / (order - 1)
+
+    return max(0.0, accounting.smallest_over_orders(epsilon_of, accounting.RDP_ORDERS)[0])
+
+
+def join(releases: Sequence[Parts]) -> Parts:
+    """The releases of several models together."""
+    return tuple(part for of_model in releases for part in of_model)
