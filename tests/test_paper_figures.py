@@ -106,6 +106,19 @@ def test_figure_6_says_what_is_not_shown(frame, study):
     assert any("some ε of GAP-EDP on pubmed (no result in rows.csv)" in text for text in texts)
 
 
+def test_figures_say_over_how_many_seeds_their_means_are(frame, study):
+    def told(rows):
+        return " ".join(_texts(figures.figure6(rows, study))).replace("\n", " ")
+
+    assert "mean over 5 seeds;" in told(frame)
+    pubmed, first = frame["dataset"] == "pubmed", frame["seed"] < 1
+    assert "mean over 5 seeds on facebook; mean over 1 seed on pubmed;" in told(
+        frame[~pubmed | first]
+    )
+    some = frame[~pubmed | (frame["level"] != "node") | (frame["seed"] < 3)]
+    assert "mean over 3 to 5 seeds on pubmed;" in told(some)
+
+
 def test_figure_6_keeps_equal_accuracies_at_a_single_epsilon_apart(frame, study):
     one = frame[(frame["level"] != "node") | (frame["epsilon"] == "8")].copy()
     one.loc[one["level"] == "node", ["val_accuracy", "test_accuracy"]] = 0.6

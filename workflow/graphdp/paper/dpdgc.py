@@ -18,7 +18,6 @@ from graphdp.paper.panels import (
     empty_panel,
     finish,
     missing_cells,
-    not_shown,
     reason_of,
     set_ticks,
     unavailable_in,
@@ -57,7 +56,7 @@ def table2(rows: pd.DataFrame, context: Mapping) -> Figure:
                 _levels_panel(ax, cells, places, methods)
         missing = table[table["mean"].isna() & ~table["dataset"].isin(unavailable_in(context))]
         shown = table[table["mean"].notna()]
-        finish(figure, axes, datasets, not_shown(missing.to_dict("records"), shown))
+        finish(figure, axes, datasets, missing.to_dict("records"), shown)
         return figure
 
 
@@ -129,8 +128,7 @@ def _decoupled(
                 empty_panel(ax, missing_reason(asked[0], context) if asked else reason)
             else:
                 _decoupled_panel(ax, shown, position, label, by_level, colours)
-        missing = missing_cells(expected, summary, context)
-        finish(figure, axes, names, not_shown(missing, summary))
+        finish(figure, axes, names, missing_cells(expected, summary, context), summary)
         return figure
 
 

@@ -31,7 +31,6 @@ from graphdp.paper.panels import (
     epsilon_axis,
     epsilon_title,
     finish,
-    not_shown,
     panel_grid,
     reason_of,
     set_ticks,
@@ -86,8 +85,8 @@ def figure6(rows: pd.DataFrame, context: Mapping) -> Figure:
                 _accuracy_panel(ax, table[table["dataset"] == dataset], dataset, level, context)
             share_y(line)
         missing = table[table["mean"].isna() & ~table["dataset"].isin(unavailable_in(context))]
-        shown = table.loc[table["mean"].notna(), list(CELL)]
-        finish(figure, axes, datasets, not_shown(missing.to_dict("records"), shown))
+        shown = table[table["mean"].notna()]
+        finish(figure, axes, datasets, missing.to_dict("records"), shown)
         return figure
 
 

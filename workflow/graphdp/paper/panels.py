@@ -184,7 +184,7 @@ def panel_grid(
         else:
             panel(ax, mine, level)
     asked = [cell for cell in expected if cell[2] in levels]
-    finish(figure, axes, datasets, not_shown(missing_cells(asked, summary, context), summary))
+    finish(figure, axes, datasets, missing_cells(asked, summary, context), summary)
     return figure
 
 
@@ -232,8 +232,33 @@ def not_shown(missing: Sequence[Mapping], shown: pd.DataFrame) -> str:
     return "; ".join(f"not shown: {', '.join(names)} ({why})" for why, names in reasons.items())
 
 
-def finish(figure: Figure, axes: list[list[Axes]], datasets: Sequence[str], remark: str) -> None:
-    """Axis titles, one legend for all panels, the remark below, and the room that these take."""
+def seeds_of(shown: pd.DataFrame) -> str:
+    """How many seeds the means of a figure are taken over, by dataset where that differs."""
+    spans: dict[str, list[str]] = {}
+    for dataset, counts in shown.groupby("dataset", sort=False)["n"]:
+        least, most = int(counts.min()), int(counts.max())
+        span = (
+            "1 seed"
+            if most == 1
+            else f"{most} seeds"
+            if least == most
+            else f"{least} to {most} seeds"
+        )
+        spans.setdefault(span, []).append(dataset)
+    if len(spans) == 1:
+        return f"mean over {next(iter(spans))}"
+    return "; ".join(f"mean over {span} on {', '.join(names)}" for span, names in spans.items())
+
+
+def finish(
+    figure: Figure,
+    axes: list[list[Axes]],
+    datasets: Sequence[str],
+    missing: Sequence[Mapping],
+    shown: pd.DataFrame,
+) -> None:
+    """Axis titles, one legend for all panels, and the room that these take; below, over how many
+    seeds the shown cells are means, and which cells are missing."""
     if not datasets:
         empty_panel(axes[0][0], "the study names no dataset")
     handles: dict[str, object] = {}
@@ -259,6 +284,7 @@ def finish(figure: Figure, axes: list[list[Axes]], datasets: Sequence[str], rema
             ncol=columns,
             frameon=False,
         )
+    remark = "; ".join(filter(None, [seeds_of(shown), not_shown(missing, shown)]))
     if remark:
         told = textwrap.wrap(remark, 58 * len(axes[0]))
         lines += max(0, len(told) - 2)
