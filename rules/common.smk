@@ -179,6 +179,11 @@ def cell_files(cell):
     ]
 
 
+def cells_with_models():
+    """All cells, but with `train: false` only those that known rows are of."""
+    return [cell for cell in GRID.cells if cell_files(cell)]
+
+
 def model_files(wildcards):
     return [path for cell in GRID.cells for path in cell_files(cell)]
 
@@ -192,7 +197,7 @@ def attack_row_files(wildcards):
 
 
 def calibration_files(wildcards):
-    return [f"{RESULTS}/calibrations/{cell.path}.json" for cell in GRID.cells]
+    return [f"{RESULTS}/calibrations/{cell.path}.json" for cell in cells_with_models()]
 
 
 def released_calibrations(wildcards):
@@ -201,7 +206,8 @@ def released_calibrations(wildcards):
 
 
 def statement_files(wildcards):
-    return [f"{RESULTS}/statements/{name}.json" for name in GRID.released()]
+    released = dict.fromkeys(cell.released for cell in cells_with_models())
+    return [f"{RESULTS}/statements/{name}.json" for name in released]
 
 
 def is_symmetrised(dataset):

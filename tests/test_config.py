@@ -206,7 +206,7 @@ def test_a_model_is_selected_among_the_settings_of_all_experiments():
     first = entry(hops=[1, 2], learning_rate=[0.01, 0.02])["a"]
     experiments = {"first": first, "second": entry(hops=[2, 3])["a"]}
     grid = Grid(config.validate(minimal(experiments=experiments)))
-    (released,) = grid.released()
+    (released,) = {cell.released for cell in grid.cells}
     assert [cell.experiment for cell in grid.cells_of(released)] == ["first", "second"]
     tried = [setting["hops"] for setting in grid.settings_tried(released)]
     assert sorted(tried) == [1, 1, 2, 2, 3]

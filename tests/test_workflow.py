@@ -235,14 +235,26 @@ def test_known_rows_are_taken_over_and_nothing_is_trained(project):
     assert project.planned("rows") == {"collect": 1, "fit": 1, "known": 3, "rows": 1}
     assert "block=1-1" in project.snakemake("rows", "--dry-run").stdout
 
-    table[table["method"] != "mlp"].to_csv(kept, index=False)
+    table[table["level"] == "edge"].to_csv(kept, index=False)
+    for name in ("calibrations", "statements"):
+        shutil.rmtree(results / "tiny" / name)
     project.configure(known_rows=kept.name, train=False)
     project.snakemake()
     fewer = pd.read_csv(results / "tiny/rows.csv")
-    assert sorted(set(fewer["method"])) == ["gap"] and len(fewer) == 8
+    assert set(fewer["level"]) == {"edge"} and len(fewer) == 4
     shown = pd.read_csv(results / "tiny/tables/accuracy.csv")
-    assert set(shown.loc[shown["mean"].isna(), "method"]) == {"mlp"}
-    assert set(shown.loc[shown["mean"].isna(), "missing_reason"]) == {"no result in rows.csv"}
+    missing = shown[shown["mean"].isna()]
+    basis = dict(
+        zip(missing["method"] + " " + missing["level"], missing["epsilon_basis"], strict=True)
+    )
+    assert set(basis) == {"gap node", "mlp none", "mlp edge"}
+    assert basis["gap node"] == "not_calibrated"
+    assert set(missing["missing_reason"]) == {"no result in rows.csv"}
+    for name in ("calibrations", "statements"):  # only of what there is
+        made = (results / "tiny" / name).rglob("*.json")
+        assert {path.relative_to(results / "tiny" / name).parts[1:3] for path in made} == {
+            ("gap", "edge")
+        }
 
 
 def test_known_rows_of_other_data_or_another_noise_than_the_calibrated_are_refused(project):

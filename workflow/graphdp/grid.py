@@ -30,7 +30,12 @@ class Cell:
     @property
     def path(self) -> str:
         """The cell's part of a file name: dataset/method/level/ε/experiment."""
-        return f"{self.dataset}/{self.method}/{self.level}/{self.epsilon}/{self.experiment}"
+        return f"{self.released}/{self.experiment}"
+
+    @property
+    def released(self) -> str:
+        """Of what one model is selected, over all experiments: "dataset/method/level/ε"."""
+        return f"{self.dataset}/{self.method}/{self.level}/{self.epsilon}"
 
 
 class Grid:
@@ -85,13 +90,9 @@ class Grid:
         """The attacked cell with that `Cell.path`, whose experiment is the attack's name."""
         return self._attacked_by_path[path]
 
-    def released(self) -> list[str]:
-        """Every "dataset/method/level/ε": one model of each is selected, over all experiments."""
-        return list(dict.fromkeys(cell.path.rpartition("/")[0] for cell in self.cells))
-
     def cells_of(self, released: str) -> list[Cell]:
-        """The cells among whose models that of a name of `released()` is selected."""
-        return [cell for cell in self.cells if cell.path.rpartition("/")[0] == released]
+        """The cells among whose models that of a `Cell.released` is selected."""
+        return [cell for cell in self.cells if cell.released == released]
 
     def settings_tried(self, released: str) -> list[dict[str, Any]]:
         """The plan's settings of every hyperparameter setting that the selection looks at.

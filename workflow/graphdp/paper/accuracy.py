@@ -193,10 +193,11 @@ def _fill(
             line |= calibrated.get(cell, {}) | {"missing_reason": reason}
         table.append(line)
     frame = pd.DataFrame(table, columns=[*ACCURACY_COLUMNS, *sorted(columns, key=reading_order)])
-    # A level of "none" makes no claim; any other ε without a stated basis is the paper's.
-    frame["epsilon_basis"] = frame["epsilon_basis"].where(
-        frame["epsilon_basis"].notna() & (frame["epsilon_basis"] != ""), "as_published"
-    )
+    # The ε of a printed number is the paper's, that of a missing model nobody's.
+    bare = frame["epsilon_basis"].isna() | (frame["epsilon_basis"] == "")
+    missing = frame["mean"].isna() & frame["published_mean"].isna() & (frame["level"] != "none")
+    frame["epsilon_basis"] = frame["epsilon_basis"].mask(bare, "as_published")
+    frame["epsilon_basis"] = frame["epsilon_basis"].mask(bare & missing, "not_calibrated")
     return typed(frame)
 
 
