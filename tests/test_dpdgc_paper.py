@@ -1,5 +1,6 @@
 """DPDGC's study, printed numbers, tables and figures."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -290,6 +291,23 @@ def test_table_2_shows_the_baselines_beside_what_is_printed(frame, context):
     text = shown.cells.to_string()
     assert "SAGE-EDP" in text and "paper 15.9 ± 1.55" in text
     assert any("k-neighbour level GAP" in note for note in shown.notes)
+
+
+def test_table_2_shows_what_every_k_neighbour_level_is_worth_in_one_column(frame, context):
+    def readings(row):
+        if row["method"] != "dpdgc" or not row["level"].startswith("k"):
+            return "[]"
+        k = int(row["level"][1:])
+        reading = {"basis": "corrected", "adjacency": f"k_neighbor({k})", "status": "conditional"}
+        return json.dumps([reading | {"epsilon": 10 + k, "claimed_epsilon": 10 + k}])
+
+    rows_ = frame.assign(epsilons=frame.apply(readings, axis=1))
+    shown = tables.TABLES["dpdgc_table2"].show(published_table(rows_, context)).cells
+    assert shown.columns.is_unique
+    column = shown.set_index("method")["ε corrected, k neighbours replaced"]
+    for k in (1, 5):
+        assert column[f"DPDGC-N{k}"] == f"{10 + k}, conditional"
+    assert column["DPDGC-EDP"] == ""
 
 
 def test_rows_of_one_adjacency_are_not_taken_for_the_other(frame, context):

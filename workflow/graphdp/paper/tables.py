@@ -178,17 +178,20 @@ def _label(records: Sequence[Mapping]) -> str:
 
 
 def _reading_titles(table: pd.DataFrame) -> list[str]:
-    return [title for name in table.columns if (title := reading_title(name))]
+    return list(dict.fromkeys(filter(None, map(reading_title, table.columns))))
 
 
 def _readings(records: Sequence[Mapping]) -> dict[str, str]:
-    """Title -> ε under that analysis, of cells that differ in the dataset alone."""
-    readings = {}
+    """Title -> ε under that analysis, of cells that differ in the dataset alone.
+
+    Columns that share a title (k-neighbour adjacency, one for each k) stand in one.
+    """
+    readings: dict[str, dict[str, None]] = {}
     for column in records[0]:
         if title := reading_title(column):
-            values = dict.fromkeys(record[column] for record in records if record[column])
-            readings[title] = " / ".join(values)
-    return readings
+            values = (record[column] for record in records if record[column])
+            readings.setdefault(title, {}).update(dict.fromkeys(values))
+    return {title: " / ".join(values) for title, values in readings.items()}
 
 
 def _accuracy(line: Mapping) -> str:
