@@ -63,21 +63,7 @@ _NUMBERS = (
     "wall_seconds",
     "peak_rss_mb",
 )
-_NEVER_EMPTY = (
-    "study",
-    "dataset",
-    "method",
-    "level",
-    "epsilon",
-    "seed",
-    "hyperparameters",
-    "val_accuracy",
-    "test_accuracy",
-    "checkpoint",
-    "study_seed",
-    "split",
-    "graph",
-)
+_NEVER_EMPTY = (*IDENTITY, "val_accuracy", "test_accuracy", "study_seed", "split", "graph")
 
 
 def read_rows(path: str | os.PathLike) -> pd.DataFrame:
