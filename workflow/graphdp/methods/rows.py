@@ -33,6 +33,7 @@ def write_rows(
     used = job.usage()
     versions = job.versions("torch", "numpy", "scipy", "autodp")
     commit = job.git_commit()
+    origin = block.origin()
     rows = []
     for seed, setting, model in models:
         entry = accounted(block, method, seed, setting, model)
@@ -52,7 +53,7 @@ def write_rows(
                 "noise_multiplier": block.noise_multiplier(entry["settings"], seed) or None,
                 "best_epoch": model.best_epoch,
                 "checkpoint": block.checkpoint,
-                **block.origin(),
+                **origin,
                 **cells.label(entry),
                 "epsilons": json.dumps(entry["epsilons"], separators=(",", ":")),
                 "cpu_seconds": used["cpu_seconds"] / len(models),

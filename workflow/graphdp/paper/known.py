@@ -107,8 +107,7 @@ def _check(row: pd.Series, origin: dict, entry: dict) -> None:
         "delta": math.nan if entry["delta"] is None else entry["delta"],
         "epsilons": entry["epsilons"],
     }
-    checks = [("study", origin, row), ("calibration", calibrated, said)]
-    for source, expected, found in checks:
+    for source, expected, found in (("study", origin, row), ("calibration", calibrated, said)):
         for column, value in expected.items():
             if not _same(found[column], value):
                 raise GraphDPError(

@@ -237,13 +237,8 @@ def seeds_of(shown: pd.DataFrame) -> str:
     spans: dict[str, list[str]] = {}
     for dataset, counts in shown.groupby("dataset", sort=False)["n"]:
         least, most = int(counts.min()), int(counts.max())
-        span = (
-            "1 seed"
-            if most == 1
-            else f"{most} seeds"
-            if least == most
-            else f"{least} to {most} seeds"
-        )
+        span = str(most) if least == most else f"{least} to {most}"
+        span += " seed" if most == 1 else " seeds"
         spans.setdefault(span, []).append(dataset)
     if len(spans) == 1:
         return f"mean over {next(iter(spans))}"
