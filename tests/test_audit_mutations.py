@@ -10,7 +10,7 @@ from graphdp import aggregation, degree
 from graphdp.audit import aggregation as audit
 from graphdp.audit.bound import lower_bound
 from graphdp.audit.claims import _mechanism, get, run
-from graphdp.ensemble import training
+from graphdp.ensemble import chunk
 from graphdp.errors import GraphDPError
 from graphdp.privacy import plan as plans
 from graphdp.privacy.calibration import calibrate
@@ -86,31 +86,31 @@ def test_the_own_row_released():
 
 
 def test_training_with_half_of_the_noise(monkeypatch):
-    class Halved(training.GaussianNoise):
+    class Halved(chunk.GaussianNoise):
         def __init__(self, seeds, scales, size):
             super().__init__(seeds, scales / 2, size)
 
-    monkeypatch.setattr(training, "GaussianNoise", Halved)
+    monkeypatch.setattr(chunk, "GaussianNoise", Halved)
     assert outcome(CANARY) == "refuted"
 
 
 def test_training_with_twice_the_clip(monkeypatch):
-    add = training.add_clipped_gradients
+    add = chunk.add_clipped_gradients
 
     def doubled(stack, block, labels, present, clip, gradients, scratch):
         add(stack, block, labels, present, 2 * clip, gradients, scratch)
 
-    monkeypatch.setattr(training, "add_clipped_gradients", doubled)
+    monkeypatch.setattr(chunk, "add_clipped_gradients", doubled)
     assert outcome(CANARY) == "refuted"
 
 
 @pytest.mark.slow
 def test_training_that_takes_everyone_in_every_round(monkeypatch):
-    class Everyone(training.PoissonRounds):
+    class Everyone(chunk.PoissonRounds):
         def __init__(self, size, rate, rng):
             super().__init__(size, 1.0, rng)
 
-    monkeypatch.setattr(training, "PoissonRounds", Everyone)
+    monkeypatch.setattr(chunk, "PoissonRounds", Everyone)
     assert outcome(CANARY) == "refuted"
 
 

@@ -10,8 +10,8 @@ import torch
 from scipy import stats
 
 from ensemble_fixture import one_thread  # noqa: F401  (used by every test here)
-from graphdp.ensemble import MLP, DPAdam, Member, train
-from graphdp.ensemble import training as trainer
+from graphdp.ensemble import MLP, DPAdam, Member, chunk, train
+from graphdp.ensemble.features import SharedDense
 from graphdp.ensemble.optimiser import Adam
 from graphdp.ensemble.private import GaussianNoise
 from graphdp.ensemble.sampling import FixedRounds, PoissonRounds
@@ -153,9 +153,9 @@ def test_exactly_the_stated_rounds_are_executed(steps, epochs, sampling, monkeyp
 def test_epochs_end_after_their_share_of_the_rounds(monkeypatch):
     """Epoch i ends after round floor(i · steps / epochs)."""
     given, ends = spied(monkeypatch), []
-    end_epoch = trainer._Chunk._end_epoch
+    end_epoch = chunk.Chunk._end_epoch
     monkeypatch.setattr(
-        trainer._Chunk, "_end_epoch", lambda *a: (ends.append(len(given)), end_epoch(*a))
+        chunk.Chunk, "_end_epoch", lambda *a: (ends.append(len(given)), end_epoch(*a))
     )
     train(NETWORK, *data(), [member("a")], DPAdam(4, 20, 0.1, 11, 1.0))
     assert ends == [2, 5, 8, 11]
@@ -168,8 +168,8 @@ def test_batches_hold_exactly_the_sampled_nodes(batch_size):
     members = [member("a"), member("b", nodes=90)]
     like = torch.empty(0)
     training = DPAdam(1, batch_size, 0.3, 20, 1.0)
-    source = trainer.SharedDense(x, like)
-    batches = trainer._Batches(training, source, np.stack([labels] * 2), members, like)
+    source = SharedDense(x, like)
+    batches = chunk.Batches(training, source, np.stack([labels] * 2), members, like)
     expected = [PoissonRounds(m.train.size, 0.3, generator(*m.stream, "sampling")) for m in members]
     most = 0
     for _ in range(20):
@@ -189,7 +189,7 @@ def test_batches_hold_exactly_the_sampled_nodes(batch_size):
 def test_the_width_of_a_pass_changes_nothing(monkeypatch):
     results = []
     for width in (16, 256):
-        monkeypatch.setattr(trainer, "_width", lambda training, width=width: width)
+        monkeypatch.setattr(chunk, "width_of", lambda training, width=width: width)
         training = DPAdam(3, 60, 0.4, 30, 1.0)
         results.append(train(NETWORK, *data(), [member("a"), member("b")], training)[1])
     for name, value in results[0].parameters.items():
@@ -201,8 +201,8 @@ def test_fixed_batches_hold_exactly_the_sampled_nodes_in_one_pass(batch_size):
     x, labels = data()
     members = [member("a"), member("b")]
     training = DPAdam(1, batch_size, batch_size / 150, 20, 1.0, sampling="fixed")
-    source = trainer.SharedDense(x, torch.empty(0))
-    batches = trainer._Batches(training, source, np.stack([labels] * 2), members, torch.empty(0))
+    source = SharedDense(x, torch.empty(0))
+    batches = chunk.Batches(training, source, np.stack([labels] * 2), members, torch.empty(0))
     expected = [FixedRounds(150, batch_size, generator(*m.stream, "sampling")) for m in members]
     for _ in range(20):
         ((rows, targets, present),) = batches.next()

@@ -10,7 +10,7 @@ import pytest
 
 from graphdp import degree
 from graphdp.data.csbm import csbm
-from graphdp.ensemble import training as trainer
+from graphdp.ensemble import chunk
 from graphdp.methods import gap, mlp
 from graphdp.methods import training as stages
 from graphdp.methods.block import Block
@@ -128,13 +128,13 @@ def test_every_phase_trains_as_its_plan_says(adjacency, kind, sampling, calibrat
         given.append((training, members))
         return train(network, features, labels, members, training, **options)
 
-    class Noise(trainer.GaussianNoise):
+    class Noise(chunk.GaussianNoise):
         def __init__(self, seeds, scale, size):
             scales.append(scale)
             super().__init__(seeds, scale, size)
 
     monkeypatch.setattr(stages, "train", spy)
-    monkeypatch.setattr(trainer, "GaussianNoise", Noise)
+    monkeypatch.setattr(chunk, "GaussianNoise", Noise)
     block, setting, plan, multiplier = replaceable(gap, adjacency, calibrate_for, max_degree=9)
     encoders = gap.encode(block, [gap.encoder_settings("node", setting)])
     edges = block.graph.indptr, block.graph.indices, 9

@@ -22,9 +22,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from graphdp.ensemble.members import Fitted, check_checkpoint, like_of
 from graphdp.ensemble.rows import DenseRows, SparseBatch, SparseRows
 from graphdp.ensemble.sampling import PoissonRounds
-from graphdp.ensemble.training import Fitted, check_checkpoint, like_of
 from graphdp.errors import GraphDPError
 from graphdp.progress import progress
 from graphdp.rng import generator, stream_seed

@@ -16,12 +16,12 @@ from scipy import sparse
 from torch import Tensor
 
 from graphdp.data.graph import InEdges
+from graphdp.ensemble.members import Member, like_of
 from graphdp.ensemble.networks import Layout, Sage
 from graphdp.ensemble.optimiser import Adam
 from graphdp.ensemble.private import GaussianNoise
 from graphdp.ensemble.rows import rows_of
 from graphdp.ensemble.sampling import fixed_size_sample
-from graphdp.ensemble.training import Member, like_of
 from graphdp.errors import GraphDPError
 from graphdp.progress import progress
 from graphdp.rng import generator, stream_seed

@@ -312,8 +312,8 @@ def fit(
     import torch
 
     from graphdp.decoupled import Linkx, train_classifier
+    from graphdp.ensemble.members import like_of
     from graphdp.ensemble.rows import rows_of
-    from graphdp.ensemble.training import like_of
 
     graph, private = block.graph, level_kind(block.level) in ("k", "node")
     x = rows_of(graph.x, like_of(block.device, torch.float32))
