@@ -390,9 +390,7 @@ def least_epsilon(plan: Plan, delta: float) -> float:
         composition.sampled or composition.fixed_size or composition.fixed
     ):
         return 0.0
-    if plan.composition.grouped:
-        return 0.0
-    order = (WHOLE_ORDERS if plan.composition.fixed else RDP_ORDERS)[-1]
+    order = (WHOLE_ORDERS if composition.fixed else RDP_ORDERS)[-1]
     return max(0.0, math.log1p(-1 / order) - math.log(order * delta) / (order - 1))
 
 
