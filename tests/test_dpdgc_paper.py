@@ -444,6 +444,21 @@ def test_figure_3d_runs_over_phi_in_order(frame, context):
     assert ("csbm-code", "MLP") in found
 
 
+def test_figure_3d_names_the_graphs_that_its_panel_lacks(frame, context):
+    """They are dots on a line that others draw: one that is not there leaves no empty panel."""
+    gone = {"csbm-code-phi-0.5": "not generated"}
+    fewer = frame[~frame["dataset"].isin(["csbm-code-phi-0.5", "csbm-code-phi-m1"])]
+    said = drawn.figure3d(fewer, context | {"unavailable": gone}).get_supxlabel().replace("\n", " ")
+    assert "not shown: csbm-code-phi-0.5 (dataset not available: not generated)" in said
+    assert "not shown: csbm-code-phi-m1 (no result in rows.csv)" in said
+    # Without any of them the panel says so, and the remark nothing.
+    none = frame[~frame["dataset"].str.startswith("csbm")]
+    gone = {name: "not generated" for name in context["datasets"] if name.startswith("csbm")}
+    figure = drawn.figure3d(none, context | {"unavailable": gone})
+    assert "not shown" not in figure.get_supxlabel()
+    assert "not generated" in " ".join(t.get_text() for ax in figure.axes for t in ax.texts)
+
+
 @pytest.mark.filterwarnings("error")
 def test_a_long_legend_leaves_the_panels_their_room(context, tmp_path):
     """One panel, eleven lines, a long axis title: matplotlib warns where the panels collapse."""

@@ -128,7 +128,8 @@ def _decoupled(
                 empty_panel(ax, missing_reason(asked[0], context) if asked else reason)
             else:
                 _decoupled_panel(ax, shown, position, label, by_level, colours)
-        finish(figure, axes, names, missing_cells(expected, summary, context), summary)
+        missing = missing_cells(expected, summary, context, panels)
+        finish(figure, axes, names, missing, summary)
         return figure
 
 

@@ -188,13 +188,25 @@ def panel_grid(
     return figure
 
 
-def missing_cells(expected: Iterable[tuple], shown: pd.DataFrame, context: Mapping) -> list[dict]:
-    """The expected cells that `shown` lacks, but for datasets without a panel, with the reason."""
+def missing_cells(
+    expected: Iterable[tuple],
+    shown: pd.DataFrame,
+    context: Mapping,
+    panels: Mapping[str, str] | None = None,
+) -> list[dict]:
+    """The expected cells that `shown` lacks, with the reason.
+
+    panels: dataset -> the panel that it shares with others. A dataset that is not there has its
+    cells here only if its panel shows others; else the panel itself says so.
+    """
+    panels = panels or {}
     found = set(shown[list(CELL)].itertuples(index=False, name=None))
+    drawn = {panels[dataset] for dataset in shown["dataset"] if dataset in panels}
     return [
         dict(zip(CELL, cell, strict=True)) | {"missing_reason": missing_reason(cell, context)}
         for cell in expected
-        if cell not in found and cell[0] not in unavailable_in(context)
+        if cell not in found
+        and (cell[0] not in unavailable_in(context) or panels.get(cell[0]) in drawn)
     ]
 
 
@@ -221,8 +233,12 @@ def share_y(line: Sequence[Axes]) -> None:
 def not_shown(missing: Sequence[Mapping], shown: pd.DataFrame) -> str:
     """What a reader would look for and not find, by reason."""
     lines = set(shown[["dataset", "method", "level"]].itertuples(index=False, name=None))
+    datasets = set(shown["dataset"])
     reasons: dict[str, dict[str, None]] = {}
     for cell in missing:
+        if cell["dataset"] not in datasets and cell["missing_reason"] != NO_METHOD:
+            reasons.setdefault(cell["missing_reason"], {})[cell["dataset"]] = None
+            continue
         what = method_label(cell["method"], cell["level"])
         if (cell["dataset"], cell["method"], cell["level"]) in lines:
             what = f"some ε of {what}"
