@@ -15,13 +15,7 @@ from torch import Tensor
 
 from graphdp.ensemble.checks import check
 from graphdp.ensemble.chunk import Chunk, prediction_rows, width_of
-from graphdp.ensemble.features import (
-    Features,
-    PerMember,
-    SharedDense,
-    SharedSparse,
-    Staged,
-)
+from graphdp.ensemble.features import Features, PerMember, SharedDense, SharedSparse, Staged
 from graphdp.ensemble.inputs import Neighbours, Scratch
 from graphdp.ensemble.layers import forward
 from graphdp.ensemble.members import DPAdam, Fitted, FullBatch, Member, like_of

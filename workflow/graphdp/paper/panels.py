@@ -236,15 +236,13 @@ def not_shown(missing: Sequence[Mapping], shown: pd.DataFrame) -> str:
     datasets = set(shown["dataset"])
     reasons: dict[str, dict[str, None]] = {}
     for cell in missing:
-        if cell["dataset"] not in datasets and cell["missing_reason"] != NO_METHOD:
-            reasons.setdefault(cell["missing_reason"], {})[cell["dataset"]] = None
-            continue
-        what = method_label(cell["method"], cell["level"])
-        if (cell["dataset"], cell["method"], cell["level"]) in lines:
-            what = f"some ε of {what}"
-        if cell["missing_reason"] != NO_METHOD:
-            what += f" on {cell['dataset']}"
-        reasons.setdefault(cell["missing_reason"], {})[what] = None
+        why, what = cell["missing_reason"], method_label(cell["method"], cell["level"])
+        if why != NO_METHOD and cell["dataset"] not in datasets:
+            what = cell["dataset"]
+        elif why != NO_METHOD:
+            some = (cell["dataset"], cell["method"], cell["level"]) in lines
+            what = f"{'some ε of ' if some else ''}{what} on {cell['dataset']}"
+        reasons.setdefault(why, {})[what] = None
     return "; ".join(f"not shown: {', '.join(names)} ({why})" for why, names in reasons.items())
 
 
