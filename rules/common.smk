@@ -210,9 +210,9 @@ def statement_files(wildcards):
     return [f"{RESULTS}/statements/{name}.json" for name in released]
 
 
-def is_symmetrised(dataset):
-    """Whether every edge stands in both directions; None if that is not known."""
-    return DATASETS[dataset].preprocessing.symmetrise or None
+def preprocessing(dataset):
+    """What was done to a dataset's graph, as its registry entry or definition says."""
+    return DATASETS[dataset].preprocessing.model_dump()
 
 
 def statistics_files(wildcards):

@@ -32,7 +32,7 @@ rule perturb:
     params:
         settings=lambda wildcards: GRID.release_settings(cell_path(wildcards)),
         study_seed=STUDY.study_seed,
-        split=STUDY.split,
+        split=split_rule,
         checkpoint=STUDY.checkpoint,
         code=script_code("perturb", stage="perturb"),
     script:
@@ -74,7 +74,7 @@ rule state:
         ENVIRONMENT
     params:
         tried=lambda wildcards: GRID.settings_tried(RELEASED.format(**wildcards)),
-        undirected=lambda wildcards: is_symmetrised(wildcards.dataset),
+        preprocessing=lambda wildcards: preprocessing(wildcards.dataset),
         checkpoint=STUDY.checkpoint,
         repeats=STUDY.seeds,
         code=script_code("state"),

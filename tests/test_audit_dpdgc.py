@@ -232,15 +232,15 @@ def test_released_with_half_of_the_noise(monkeypatch, name):
     assert run(get(name), draws=10_000)["verdict"] == "refuted"
 
 
-def test_sensitivity_of_a_column_that_is_only_lost(monkeypatch):
-    """√D in place of √(2D), as if the node were only removed."""
+def test_released_with_noise_for_half_of_the_rows_that_change(monkeypatch):
+    """√(D / 2) in place of √D."""
     real = plans.embedding_release
 
-    def one_way(level, max_degree, undirected=False):
+    def too_few(level, max_degree, undirected=False):
         right = real(level, max_degree, undirected)
         return replace(right, value=right.value / math.sqrt(2)) if level == "node" else right
 
-    monkeypatch.setattr(plans, "embedding_release", one_way)
+    monkeypatch.setattr(plans, "embedding_release", too_few)
     (claim,) = (c for c in claims._dpdgc_release_claims() if c.name == NODE)
     assert run(claim, draws=10_000)["verdict"] == "refuted"
 

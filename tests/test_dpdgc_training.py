@@ -545,11 +545,21 @@ def block(module, level, epsilon, graph, seeds=(0,), **changes):
                  calibrations=calibrations), setting  # fmt: skip
 
 
-@pytest.mark.parametrize("module", [dpdgc, dpdgcofficial])
 @pytest.mark.parametrize(
-    ("level", "epsilon"), [("none", "inf"), ("edge", "2"), ("k0", "8"), ("k3", "8"), ("node", "8")]
-)
-def test_the_noise_and_the_rounds_are_the_plans(graph, module, level, epsilon, monkeypatch):
+    ("module", "level", "epsilon", "shared"),
+    [
+        *(
+            (module, level, epsilon, {})
+            for module in (dpdgc, dpdgcofficial)
+            for level, epsilon in
+            (("none", "inf"), ("edge", "2"), ("k0", "8"), ("k3", "8"), ("node", "8"))
+        ),
+        # The embedding's noise in another proportion to the rest.
+        (dpdgc, "k3", "8", {"embedding_noise_ratio": 0.5}),
+        (dpdgc, "edge", "2", {"embedding_noise_ratio": 2.0}),
+    ],
+)  # fmt: skip
+def test_the_noise_and_the_rounds_are_the_plans(graph, module, level, epsilon, shared, monkeypatch):
     made, released = [], []
     trainers = decoupled.train_embedding, decoupled.train_classifier
     trained = []
@@ -569,7 +579,7 @@ def test_the_noise_and_the_rounds_are_the_plans(graph, module, level, epsilon, m
         monkeypatch.setattr(
             dpdgc, name, lambda *a, real=real: (released.append((real, a[3])), real(*a))[1]
         )
-    work, setting = block(module, level, epsilon, graph)
+    work, setting = block(module, level, epsilon, graph, **shared)
     wanted = [module.release_settings(level, setting)]
     embeddings = module.embed(work, wanted)
     ((_, _, model),) = module.fit(work, [setting], embeddings)
@@ -587,6 +597,11 @@ def test_the_noise_and_the_rounds_are_the_plans(graph, module, level, epsilon, m
     (entry,) = work.calibrations
     multiplier = entry["noise_multiplier"]
     phases = {m["phase"]: m for m in entry["plan"]["mechanisms"]}
+    if shared:
+        group = {"k3": 4, "edge": 1}[level]
+        factor = shared["embedding_noise_ratio"] * 2 * math.sqrt(group)
+        assert phases["embedding"]["noise_per_clip"] == pytest.approx(factor)
+        assert 0.99 * float(epsilon) < entry["epsilon"] <= float(epsilon)
     for phase, rounds in zip(("embedding", "classifier"), made, strict=True):
         planned = phases.get(phase)
         if planned is None:

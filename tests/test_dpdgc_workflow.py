@@ -37,3 +37,18 @@ def test_embeddings_are_released_once_and_the_classifier_trains_on_them(tmp_path
     # Another noise is another release.
     project.configure(experiments={"accuracy": [ENTRY | {"classifier_epochs": 3}, NODE]})
     assert project.planned(rows)["embed"] == 1
+
+
+def test_a_perturbed_graph_has_the_split_of_its_calibration(tmp_path):
+    """With shares of the dataset's own: the noise is found by the number of training nodes."""
+    project = Project(tmp_path)
+    edge = {
+        "method": "sage", "level": "edge", "epsilon": [4], "perturbation": "asymmetric",
+        "directed": True, "epochs": 2,
+    }  # fmt: skip
+    project.configure(experiments={"accuracy": [edge]}, split_fractions={"small": [0.1, 0.1, 0.8]})
+    rows = f"results/{STUDY['study']}/rows.csv"
+    project.snakemake(rows)
+    table = pd.read_csv(tmp_path / rows)
+    assert list(table["split"]) == ["shared 0.1/0.1/0.8"] * 2
+    assert (table["epsilon"] == 4).all()

@@ -267,6 +267,25 @@ def test_delta_must_be_below_one_over_the_units():
         make("gap", "edge", "1", [{"hops": 1}], num_edges=10_000_000)
 
 
+@pytest.mark.parametrize(
+    ("method", "level", "epsilon", "isolated", "classes"),
+    [
+        ("gap", "none", "inf", False, False),
+        ("gap", "edge", "1", True, False),  # labels are public there
+        ("gap", "node", "2", True, True),
+    ],
+)
+def test_nodes_left_out_beforehand_are_not_counted(method, level, epsilon, isolated, classes):
+    (kept,) = make(method, level, epsilon, [{"hops": 1}])
+    (left,) = make(
+        method, level, epsilon, [{"hops": 1}], min_class_count=1000, remove_isolated=True
+    )
+    more = [text for text in left.uncounted if text not in kept.uncounted]
+    assert any(text.startswith("Nodes without an edge were dropped") for text in more) == isolated
+    assert any("fewer than 1000 nodes" in text for text in more) == classes
+    assert len(more) == isolated + classes
+
+
 def test_a_plan_that_the_method_no_longer_states_is_refused():
     entries = make_entries()
     entries[0]["plan"]["mechanisms"][0]["sensitivity"]["value"] = 0.5

@@ -146,13 +146,11 @@ def _plan(arguments: argparse.Namespace) -> Plan:
         arguments.max_grad_norm,
     )
     if arguments.method in ("dpdgc", "dpdgcofficial"):
-        official = arguments.method == "dpdgcofficial"
-        make, more = dpdgc.corrected_plan, {}
-        if official:
-            make, more = dpdgc.published_plan, {"basis": "as_implemented"}
+        corrected = arguments.method == "dpdgc"
+        make = dpdgc.corrected_plan if corrected else dpdgc.implemented_plan
         epochs = arguments.classifier_epochs or arguments.epochs
         where = arguments.level, arguments.max_degree, *training[:3]
-        return make(*where, epochs, arguments.max_grad_norm, **more)
+        return make(*where, epochs, arguments.max_grad_norm)
     if arguments.method == "mlp":
         return mlp_plan(arguments.level, *training, arguments.adjacency)
     if arguments.method == "progap":

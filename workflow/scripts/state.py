@@ -18,8 +18,11 @@ def main(snakemake):
         names.method,
         methods.checkpoint(names.method, names.level, params.checkpoint),
         params.tried,
-        params.undirected,
+        # Symmetrised graphs are undirected; of the others it is not known.
+        params.preprocessing["symmetrise"] or None,
         params.repeats,
+        params.preprocessing["min_class_count"],
+        params.preprocessing["remove_isolated"],
     )
     io.write_json(snakemake.output.json, [statement.to_json() for statement in statements])
     io.write_text(snakemake.output.page, render_pages(statements))

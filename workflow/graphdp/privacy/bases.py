@@ -72,7 +72,8 @@ def bases(
 ) -> tuple[Plan, ...]:
     """Every analysis of what a model releases, the one that its method states first.
 
-    That is the paper's, or for GAP on public candidates the corrected one, which the paper lacks.
+    That is the paper's; for what the paper lacks (GAP on public candidates, DPDGC with its groups
+    counted) the corrected one; and for DPDGC's code, whose claim nobody printed, as implemented.
 
     method, level: as in the calibration, e.g. "gap", "node". settings: the plan's settings (a
     calibration entry's `settings`). num_train: number of training nodes; only node level reads it.
@@ -96,8 +97,9 @@ def calibration_plan(
 ) -> Plan:
     """The analysis that a model's noise is calibrated for.
 
-    calibrate_for: "published" for the paper's, "corrected" for the first corrected analysis of
-    `bases` with a finite ε; where there is none, the method's own stands as it is.
+    calibrate_for: "published" for the one that the method states, "corrected" for the first
+    corrected analysis of `bases` with a finite ε, at edge level of an undirected edge, so that all
+    methods promise the same; where there is none, the method's own stands as it is.
 
     Raises GraphDPError for another value of `calibrate_for`, and as `bases` does.
     """
@@ -105,8 +107,9 @@ def calibration_plan(
         raise GraphDPError(f"calibrate_for is {calibrate_for!r}; choose published or corrected")
     plans = bases(method, level, settings, num_train)
     if calibrate_for == "corrected":
-        finite = (p for p in plans if p.basis == "corrected" and not p.composition.unnoised)
-        return next(finite, plans[0])
+        finite = [p for p in plans if p.basis == "corrected" and not p.composition.unnoised]
+        finite.sort(key=lambda plan: plan.adjacency == "edge_directed")
+        return next(iter(finite), plans[0])
     return plans[0]
 
 
@@ -354,8 +357,8 @@ def _dpdgc(level: str, settings: dict[str, Any], num_train: int | None) -> tuple
 
 def _dpdgcofficial(level: str, settings: dict[str, Any], num_train: int | None) -> tuple[Plan, ...]:
     if level == "none":
-        return (dpdgc.published_plan(level),)
-    claim = dpdgc.published_plan(level, num_train=num_train, basis="as_implemented", **settings)
+        return (dpdgc.implemented_plan(level),)
+    claim = dpdgc.implemented_plan(level, num_train=num_train, **settings)
     return claim, dpdgc.implemented_bound(settings, num_train, level)
 
 

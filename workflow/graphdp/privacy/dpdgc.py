@@ -1,4 +1,4 @@
-"""DPDGC's plans (Chien et al., NeurIPS 2023): corrected, as published, as its code runs.
+"""DPDGC's plans (Chien et al., NeurIPS 2023): corrected, and as its code runs.
 
 Three phases read private data: "embedding" (DP-Emb, DP-Adam on rows of the adjacency matrix),
 "release" (Z = AW + b + N, published once) and, where features and labels are private too,
@@ -171,7 +171,7 @@ def corrected_plan(
     )
 
 
-def published_plan(
+def implemented_plan(
     level: str,
     max_degree: int | None = None,
     num_train: int | None = None,
@@ -179,21 +179,21 @@ def published_plan(
     epochs: int | None = None,
     classifier_epochs: int | None = None,
     max_grad_norm: float | None = None,
-    basis: str = "as_published",
 ) -> Plan:
-    """The paper's accounting (Corollaries H.1 to H.3, Algorithm 2), which sets its code's noise.
+    """What the authors' code claims, by the paper's accounting (Corollaries H.1 to H.3,
+    Algorithm 2), which sets its noise.
 
     Samples of a fixed size without replacement, one record replaced, noise 2√x C times the
-    multiplier with x the group size D + 1, k + 1 or 1. As published the claim holds at edge level
-    (x = 1) and is refuted elsewhere. basis "as_implemented" is the same noise in the authors' code,
-    whose rows of W are never brought to norm c: then the release has no sensitivity bound at all.
+    multiplier with x the group size D + 1, k + 1 or 1: a bound at edge level (x = 1) alone. And its
+    code never brings the rows of W to norm c, so that the release has no sensitivity bound at all
+    and the claim is refuted at every level.
 
     Settings as `corrected_plan`. Raises GraphDPError for a missing, wrong or unknown setting.
     """
     check_level("dpdgc: level", level)
     method = "dpdgcofficial"
     if level == "none":
-        return _not_private(method, basis)
+        return _not_private(method, "as_implemented")
     _check_given(level, num_train=num_train, batch_size=batch_size, max_grad_norm=max_grad_norm)
 
     def dp_adam(phase: str, size: int, passes: int | None) -> WithoutReplacementDPSGD:
@@ -215,20 +215,15 @@ def published_plan(
     ]
     if level != "edge":
         mechanisms.append(dp_adam("classifier", 1, classifier_epochs))
-    implemented = basis == "as_implemented"
-    holds = level == "edge" and not implemented
-    reasons = [_NOT_NORMALISED if implemented else _WEIGHTS_BOUNDED]
-    if level == "edge":
-        reasons.append(SELECTION_IS_UNCOUNTED)  # the best epoch, by the rows of private edges
-    if level != "edge":
-        reasons.append(_ONE_RECORD)
+    # At edge level the best epoch of the embedding is chosen by the rows of private edges.
+    missed = SELECTION_IS_UNCOUNTED if level == "edge" else _ONE_RECORD
     return Plan(
         method=method,
         level=level,
         adjacency=_adjacency(level),
-        basis=basis,
-        status="conditional" if holds else "refuted",
-        assumptions=_assumptions(level, *reasons),
+        basis="as_implemented",
+        status="refuted",
+        assumptions=_assumptions(level, _NOT_NORMALISED, missed),
         own_row_covered=None if level == "edge" else False,
         mechanisms=tuple(mechanisms),
     )
@@ -242,7 +237,7 @@ _NOT_NORMALISED = (
 
 def implemented_bound(settings: dict, num_train: int, level: str) -> Plan:
     """What the authors' code guarantees: the release of A W is as good as noiseless, so nothing."""
-    claim = published_plan(level, num_train=num_train, basis="as_implemented", **settings)
+    claim = implemented_plan(level, num_train=num_train, **settings)
     released = (
         UnnoisedRelease("A W with rows of W of any norm", "release")
         if isinstance(mechanism, GaussianReleases)
@@ -262,7 +257,8 @@ def implemented_bound(settings: dict, num_train: int, level: str) -> Plan:
 
 
 def _release(bound: Sensitivity) -> GaussianReleases:
-    return GaussianReleases("sums of the in-neighbours' rows of W", bound, 1, "release")
+    query = "sums of the rows of W of the nodes that a row of A lists"
+    return GaussianReleases(query, bound, 1, "release")
 
 
 def _adjacency(level: str) -> str:

@@ -69,13 +69,16 @@ def statement(
     tried: Sequence[dict[str, Any]],
     repeats: int = 1,
     charged: Sequence[SelectionEntry] | None = None,
+    min_class_count: int = 1,
+    remove_isolated: bool = False,
 ) -> Statement:
     """The statement of a model whose noise is that of a calibration entry.
 
     entry: an entry of the cell's calibration file. data: the graph, with the entry's number of
     training nodes. checkpoint: "best_validation" or "last". tried: the calibration entry of every
     hyperparameter setting that the selection looked at, once per setting. repeats: seeds. charged:
-    the search's ε, if an earlier statement of the same search has it.
+    the search's ε, if an earlier statement of the same search has it. min_class_count,
+    remove_isolated: the preprocessing that left nodes out.
 
     Raises GraphDPError when δ is not below 1 / number of protected units, when the entry's plan is
     not the one that its method publishes, and when `entry` is not among those tried.
@@ -121,7 +124,10 @@ def statement(
             repeats=repeats,
             entries=_select(analyses, tried, delta) if charged is None else list(charged),
         ),
-        uncounted=_uncounted(plan, checkpoint, len(tried), repeats),
+        uncounted=[
+            *_uncounted(plan, checkpoint, len(tried), repeats),
+            *_left_out(plan, min_class_count, remove_isolated),
+        ],
         rng=_RNG,
     )
 
@@ -137,6 +143,8 @@ def cell_statements(
     settings_tried: Sequence[dict[str, Any]],
     undirected: bool | None = None,
     repeats: int = 1,
+    min_class_count: int = 1,
+    remove_isolated: bool = False,
 ) -> list[Statement]:
     """The statements of a cell (dataset, method, level, ε): one per calibration entry.
 
@@ -144,7 +152,7 @@ def cell_statements(
     the plan settings of every hyperparameter setting of the cell, one per setting, so with
     repetitions where settings share a plan. The statements of one number of training nodes charge
     the search over the entries with that number. undirected: whether the graph is symmetrised,
-    None if unknown. repeats: seeds per setting.
+    None if unknown. repeats: seeds per setting. min_class_count, remove_isolated: see `statement`.
 
     Raises GraphDPError if a setting tried has no calibration entry, and as `statement` does.
     """
@@ -171,6 +179,8 @@ def cell_statements(
             tried=[lookup(entries, tried, num_train) for tried in settings_tried],
             repeats=repeats,
             charged=charged.get(num_train),
+            min_class_count=min_class_count,
+            remove_isolated=remove_isolated,
         )
         charged[num_train] = made.selection.entries
         statements.append(made)
@@ -188,11 +198,7 @@ def _guarantee(plan: Plan, settings: dict[str, Any]) -> Guarantee:
     if "max_degree" in settings:
         bound = DegreeBound(
             max_degree=settings["max_degree"],
-            method="uniform sample without replacement of "
-            + ("each column of A" if _reads_rows(plan) else "each node's out-list")
-            + (", then of its in-list" if _samples_sub_graphs(plan) else "")
-            if sampled
-            else "edges to a node's public candidates, drawn without its edges",
+            method=_bounded_by(plan, sampled),
             # With node r gone another neighbour takes its place in a sampled list.
             data_dependent=sampled,
         )
@@ -203,6 +209,17 @@ def _guarantee(plan: Plan, settings: dict[str, Any]) -> Guarantee:
         own_row_covered=plan.own_row_covered,
         degree_bound=bound,
     )
+
+
+def _bounded_by(plan: Plan, sampled: bool) -> str:
+    """A row of A names the nodes that it reads; elsewhere a list names those that it sends to."""
+    if not sampled and _reads_rows(plan):
+        return "edges from a node's public candidates to it, drawn without its edges"
+    if not sampled:
+        return "edges to a node's public candidates, drawn without its edges"
+    lists = "each column of A" if _reads_rows(plan) else "each node's out-list"
+    more = ", then of its in-list" if _samples_sub_graphs(plan) else ""
+    return f"uniform sample without replacement of {lists}{more}"
 
 
 def _unit(plan: Plan) -> str:
@@ -229,10 +246,19 @@ def _protection(plan: Plan) -> Protection:
             not_protected=[f"Features, labels and the set of nodes ({splits}): taken as public."],
         )
     if _protects_nodes(plan):
-        edges = ["Out-edges of a node, as messages to others."] if _aggregates(plan) else []
+        edges, others = [], []
+        k = neighbors(plan.level)
+        if k is not None:
+            edges = [f"{k} edges to and {k} edges from a node ({splits})."]
+            others = [f"A node's other edges, and whether it has more than {k} either way."]
+        elif _reads_rows(plan):
+            edges = [f"Edges to and from a node ({splits})."]
+        elif _aggregates(plan):
+            edges = ["Out-edges of a node, as messages to others."]
         return Protection(
             protected=["Features and labels of training nodes.", *edges],
             not_protected=[
+                *others,
                 "Labels of validation nodes: they select checkpoints and settings.",
                 "Number of training nodes: taken as public.",
                 "A node's own prediction: it reads the node's own data.",
@@ -529,3 +555,21 @@ def _uncounted(plan: Plan, checkpoint: str, tried: int, repeats: int) -> list[st
     if _protects_nodes(plan):
         uncounted.append("The number of training nodes is published; δ and the steps depend on it.")
     return uncounted
+
+
+def _left_out(plan: Plan, min_class_count: int, remove_isolated: bool) -> list[str]:
+    """Preprocessing that reads what is private: the ε are between graphs with the same nodes."""
+    if plan.level == "none":
+        return []
+    left_out = []
+    if remove_isolated:
+        left_out.append(
+            "Nodes without an edge were dropped beforehand, so which nodes there are depends on "
+            "the edges: a node whose only edge is replaced would be dropped or kept."
+        )
+    if min_class_count > 1 and _protects_nodes(plan):
+        left_out.append(
+            f"Classes with fewer than {min_class_count} nodes were dropped beforehand, so which "
+            f"classes and nodes there are depends on the labels."
+        )
+    return left_out

@@ -38,7 +38,7 @@ class Data(_Part):
 
 
 class DegreeBound(_Part):
-    """The bound on every node's out-degree."""
+    """The bound on how many other nodes read a node."""
 
     max_degree: Count
     method: str

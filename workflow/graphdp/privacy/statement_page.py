@@ -47,7 +47,7 @@ def render_markdown(statement: Statement) -> str:
     if bound is not None:
         depends = "depend" if bound.data_dependent else "do not depend"
         lines.append(
-            f"- Out-degree bound: {bound.max_degree}, {bound.method}; "
+            f"- Degree bound: {bound.max_degree}, {bound.method}; "
             f"lists {depends} on the nodes that they name"
         )
     lines += ["", "## Accounting", ""]
