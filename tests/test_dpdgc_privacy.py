@@ -41,6 +41,7 @@ NODE = {
 }
 EDGE = {"batch_size": 256, "epochs": 100, "max_grad_norm": 1.0}
 K = {name: value for name, value in NODE.items() if name != "max_degree"}
+MLP = {"epochs": 10, "batch_size": 256, "max_grad_norm": 1.0}
 TRAIN = 17175
 ALPHAS = np.exp(np.array([-1.5, -0.3, 0.0, 0.2, 0.7, 1.5, 3.0]))
 
@@ -516,6 +517,28 @@ def test_statements_name_the_unit_and_print_no_epsilon_for_the_official_code(
         stds = {m.phase: m for m in statement.mechanisms}
         group = stds["embedding"]
         assert group.noise_std == pytest.approx(group.noise_multiplier * group.sensitivity)
+
+
+@pytest.mark.parametrize(
+    ("method", "level", "setting", "delta"),
+    [
+        ("dpdgc", "k1", K, 1e-5),
+        ("dpdgcofficial", "node", NODE, 1e-5),
+        ("dpdgcofficial", "edge", EDGE, 1e-6),
+        ("mlp", "node", MLP | {"adjacency": "node_replace"}, 1e-5),
+        ("mlp", "node", MLP, 1e-3),  # as GAP's paper counts
+    ],
+)
+def test_delta_counts_what_the_adjacency_protects(method, level, setting, delta):
+    """750 of 30,000 nodes have a training label (the block models in the code's sizes): between
+    graphs with a replaced node all of them are protected, whatever the method."""
+    counts = [750], 300_000, "auto"
+    (entry,) = calibrate_cell("csbm", method, level, "16", [setting], *counts, num_nodes=30_000)
+    assert entry["delta"] == delta
+    if delta == 1e-5:
+        with pytest.raises(GraphDPError, match=r"delta 0\.0001 must be below 1/30000"):
+            calibrate_cell("csbm", method, level, "16", [setting], *counts[:2], 1e-4,
+                           num_nodes=30_000)  # fmt: skip
 
 
 def test_random_search_reads_the_groups():

@@ -47,7 +47,12 @@ def test_delta_defaults_to_the_papers_choice_at_node_level_only(capsys):
     assert json.loads(default)["delta"] == 1e-5
     status, output = run(capsys, "calibrate gap --level edge --epsilon 1 --hops 2")
     assert status == 2
-    assert "give --delta" in output.err
+    assert "give --delta, below one over the number of edges" in output.err
+    # Between graphs with a replaced node the units are all nodes, which the command does not know.
+    replaced = f"{NODE.replace('--delta 1e-5 ', '')} --adjacency node_replace"
+    status, output = run(capsys, replaced)
+    assert status == 2
+    assert "give --delta, below one over the number of nodes" in output.err
 
 
 @pytest.mark.parametrize(("epsilon", "noise"), [("inf", 0.0), ("4", 1.8354)])

@@ -27,13 +27,14 @@ examples:
   graphdp calibrate gap --level node --epsilon 8 --delta 1e-5 --train-nodes 19800 \\
       --batch-size 256 --epochs 10 --max-degree 100 --hops 2 --json
   graphdp calibrate progap --level edge --epsilon 1 --delta 1e-7 --depth 3
-  graphdp calibrate gap --level node --adjacency node_replace --epsilon 16 --train-nodes 14788 \\
-      --batch-size 256 --epochs 100 --max-degree 100 --hops 2
+  graphdp calibrate gap --level node --adjacency node_replace --epsilon 16 --delta 1e-5 \\
+      --train-nodes 14788 --batch-size 256 --epochs 100 --max-degree 100 --hops 2
   graphdp calibrate mlp --level node --epsilon 8 --train-nodes 19800 --batch-size 256 --epochs 10
   graphdp calibrate sage --level edge --epsilon 4 --delta 1e-7 --perturbation asymmetric
   graphdp calibrate sage --level node --epsilon 8 --train-nodes 19800 --batch-size 256 \\
       --epochs 10 --max-degree 100
-  graphdp calibrate dpdgc --level k5 --epsilon 16 --train-nodes 14235 --batch-size 256 --epochs 100
+  graphdp calibrate dpdgc --level k5 --epsilon 16 --delta 1e-5 --train-nodes 14235 \\
+      --batch-size 256 --epochs 100
   graphdp statement statement.json
   graphdp compare edge.json node.json
 """
@@ -173,12 +174,13 @@ def _plan(arguments: argparse.Namespace) -> Plan:
     )
 
 
-def _delta(arguments: argparse.Namespace) -> float | None:
+def _delta(arguments: argparse.Namespace, plan: Plan) -> float | None:
     if arguments.delta is not None or arguments.epsilon in (0, math.inf):
         return arguments.delta
-    if arguments.level != "edge" and arguments.train_nodes is not None:
+    if plan.adjacency == "node_add_remove":
         return default_delta(arguments.train_nodes)
-    raise GraphDPError("give --delta, below one over the number of protected units")
+    units = "edges" if plan.level == "edge" else "nodes"
+    raise GraphDPError(f"give --delta, below one over the number of {units}")
 
 
 def render(calibration: Calibration) -> str:
@@ -207,7 +209,8 @@ def render(calibration: Calibration) -> str:
 
 
 def _calibrate(arguments: argparse.Namespace) -> str:
-    result = calibrate(_plan(arguments), arguments.epsilon, _delta(arguments), with_pld=True)
+    plan = _plan(arguments)
+    result = calibrate(plan, arguments.epsilon, _delta(arguments, plan), with_pld=True)
     if arguments.json:
         return json.dumps(result.to_dict(), indent=2, ensure_ascii=False)
     return render(result)

@@ -201,8 +201,8 @@ class Study(_Strict):
     )
     delta: Annotated[float | str, AfterValidator(_delta)] = Field(
         "auto",
-        description="auto: 10^-digits of the number of edges (edge level) or training nodes (node "
-        "level), as published; of all nodes for dpdgc",
+        description="auto: 10^-digits of the number of edges (edge level), of training nodes "
+        "(node_add_remove) or of all nodes (node_replace, k_neighbor), as the papers count",
     )
     calibrate_for: Literal["published", "corrected"] = Field(
         "published",

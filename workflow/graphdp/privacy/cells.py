@@ -9,6 +9,7 @@ from graphdp.errors import GraphDPError
 from graphdp.privacy.bases import bases, calibration_plan
 from graphdp.privacy.calibration import Calibration, calibrate, default_delta
 from graphdp.privacy.composition import epsilon_at
+from graphdp.privacy.plan import protected_units
 
 
 def split_of(
@@ -38,9 +39,9 @@ def calibrate_cell(
 ) -> list[dict[str, Any]]:
     """Calibrate every plan setting x number of training nodes of a cell.
 
-    delta: "auto" for 10^-digits of the number of protected units (directed edges at edge level;
-    at node and k-neighbour level the training nodes, as the papers count, but for DPDGC as
-    corrected all nodes, if num_nodes is given), or a number; ignored at level none.
+    delta: "auto" for 10^-digits of the number of units that the method's own adjacency protects
+    (`protected_units`; without num_nodes the training nodes stand for all), or a number; ignored at
+    level none.
     calibrate_for: "published" or "corrected", the analysis that meets the target. Returns JSON-able
     entries: `dataset`, `settings`, `num_train`, what `Calibration.to_dict` gives and, as
     `epsilons`, what this noise is worth under every analysis of the method. num_nodes: nodes of the
@@ -56,10 +57,13 @@ def calibrate_cell(
                 "with its square root; set max_degree to at most that"
             )
         for num_train in sorted(set(num_trains)):
+            # Whatever the noise is calibrated for: a study has one δ for what it compares.
+            adjacency = bases(method, level, setting, num_train)[0].adjacency
+            units = protected_units(adjacency, num_edges, num_train, num_nodes or num_train)
             result = calibrate(
                 calibration_plan(method, level, setting, num_train, calibrate_for),
                 float(epsilon),
-                _delta(level, _units(method, level, num_edges, num_train, num_nodes), delta),
+                _delta(level, units, delta),
             )
             entry = {"dataset": dataset, "settings": setting, "num_train": num_train}
             epsilons = _epsilons(method, level, setting, num_train, result)
@@ -87,14 +91,6 @@ def _epsilons(
             }
         )
     return readings
-
-
-def _units(method: str, level: str, num_edges: int, num_train: int, num_nodes: int | None) -> int:
-    if level == "edge":
-        return num_edges
-    # Nodes without a training label are protected as well: on cSBM, with 2.5 % of labels, the
-    # papers' δ is some ten over the number of nodes.
-    return num_nodes if method == "dpdgc" and num_nodes else num_train
 
 
 def _delta(level: str, units: int, delta: str | float) -> float | None:

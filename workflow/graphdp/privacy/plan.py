@@ -68,6 +68,19 @@ def level_kind(level: str) -> str:
     return level if neighbors(level) is None else "k"
 
 
+def protected_units(adjacency: str, edges: int, train_nodes: int, nodes: int) -> int:
+    """How many units an adjacency protects: δ has to lie below one over their number.
+
+    Entries of the adjacency matrix (`edges`) at edge level. Training nodes for node_add_remove and
+    participant, as GAP and ProGAP count ("auto" in their code). All nodes for node_replace and
+    k_neighbor(k), as DPDGC counts (section 6: below 1/#edges or 1/#nodes): nodes without a training
+    label are protected as well, and with 2.5 % of labels there are 40 times as many.
+    """
+    if adjacency.startswith("edge"):
+        return edges
+    return train_nodes if adjacency in ("node_add_remove", "participant") else nodes
+
+
 def check_level(what: str, level: str) -> None:
     """GraphDPError unless `level` is one of `LEVELS`."""
     _require(

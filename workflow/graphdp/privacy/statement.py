@@ -26,6 +26,7 @@ from graphdp.privacy.plan import (
     WithoutReplacementDPSGD,
     level_kind,
     neighbors,
+    protected_units,
 )
 from graphdp.privacy.plans import CANDIDATES_ARE_PUBLIC
 from graphdp.privacy.statement_form import (
@@ -93,7 +94,8 @@ def statement(
     if entry not in tried:
         raise GraphDPError("the statement's own setting is not among those tried; add it")
     delta = entry["delta"]
-    units = data.train_nodes if _protects_nodes(plan) else data.directed_edges
+    own = analyses[0].adjacency
+    units = protected_units(own, data.directed_edges, data.train_nodes, data.nodes)
     if delta is not None and delta * units >= 1:
         raise GraphDPError(
             f"delta {delta:g} is not below 1/{units}, one over the number of protected units; "
