@@ -107,9 +107,8 @@ def calibration_plan(
         raise GraphDPError(f"calibrate_for is {calibrate_for!r}; choose published or corrected")
     plans = bases(method, level, settings, num_train)
     if calibrate_for == "corrected":
-        finite = [p for p in plans if p.basis == "corrected" and not p.composition.unnoised]
-        finite.sort(key=lambda plan: plan.adjacency == "edge_directed")
-        return next(iter(finite), plans[0])
+        finite = (p for p in plans if p.basis == "corrected" and not p.composition.unnoised)
+        return min(finite, key=lambda p: p.adjacency == "edge_directed", default=plans[0])
     return plans[0]
 
 
