@@ -29,8 +29,9 @@ def unavailable():
         return {}
     return {
         dataset: f"not downloaded, see results/data/logs/download/{dataset}.log"
-        for dataset in STUDY.datasets
-        if not os.path.exists(f"results/data/raw/{dataset}/manifest.json")
+        for dataset, spec in DATASETS.items()
+        if spec.files  # a generated graph is always there
+        and not os.path.exists(f"results/data/raw/{dataset}/manifest.json")
     }
 
 

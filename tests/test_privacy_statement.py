@@ -267,6 +267,14 @@ def test_delta_must_be_below_one_over_the_units():
         make("gap", "edge", "1", [{"hops": 1}], num_edges=10_000_000)
 
 
+def test_delta_counts_all_nodes_where_any_of_them_may_be_replaced():
+    grid = [{"hops": 1, "adjacency": "node_replace"}]
+    assert make("gap", "node", "8", [{"hops": 1}], num_nodes=200_000)[0].target.delta == 1e-5
+    assert make("gap", "node", "8", grid, num_nodes=99_999)[0].target.delta == 1e-5
+    with pytest.raises(GraphDPError, match="1e-05 is not below 1/100000,"):
+        make("gap", "node", "8", grid, num_nodes=100_000)
+
+
 @pytest.mark.parametrize(
     ("method", "level", "epsilon", "isolated", "classes"),
     [

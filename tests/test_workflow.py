@@ -292,6 +292,14 @@ def test_known_rows_of_other_data_or_another_noise_than_the_calibrated_are_refus
         assert "Traceback" not in result.stdout + result.stderr
 
 
+def test_data_that_is_not_there_is_left_out_on_demand_and_a_generated_graph_never(tmp_path):
+    project = Project(tmp_path)
+    project.configure(datasets=["small", "cora"], missing_data="skip")
+    result = project.snakemake("rows", "--dry-run")
+    fits = re.findall(r"dataset=(\w+), .*block=", result.stdout + result.stderr)
+    assert set(fits) == {"small"}
+
+
 @pytest.mark.parametrize("size", [2, 10])
 def test_more_seeds_train_only_the_new_ones(project, size):
     """Also when the blocks of the finished run were shorter than the block size."""
