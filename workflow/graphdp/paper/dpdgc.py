@@ -13,6 +13,7 @@ from graphdp.paper.accuracy import accuracy_table
 from graphdp.paper.cells import expected_cells, experiment_rows, missing_reason, study_datasets
 from graphdp.paper.labels import AS_IMPLEMENTED, level_order, method_label, method_name
 from graphdp.paper.panels import (
+    claims,
     claims_title,
     draw_line,
     empty_panel,
@@ -47,6 +48,8 @@ def table2(rows: pd.DataFrame, context: Mapping) -> Figure:
     with style.theme():
         datasets = list(dict.fromkeys(table["dataset"])) or study_datasets(context)
         figure, axes, titled = style.titled_panels(datasets)
+        shown = table[table["mean"].notna()]
+        once = _claims_agree(shown)
         for dataset, ax in zip(datasets, titled, strict=True):
             cells = table[table["dataset"] == dataset]
             if cells["mean"].isna().all():
@@ -54,9 +57,11 @@ def table2(rows: pd.DataFrame, context: Mapping) -> Figure:
                 empty_panel(ax, reasons[0])
             else:
                 _levels_panel(ax, cells, places, methods)
+                title = claims_title(cells[cells["mean"].notna()], "level", details=not once)
+                ax.set_xlabel(wrap(title, 52))
         missing = table[table["mean"].isna() & ~table["dataset"].isin(unavailable_in(context))]
-        shown = table[table["mean"].notna()]
-        finish(figure, axes, datasets, missing.to_dict("records"), shown)
+        said = claims(shown) if once else []
+        finish(figure, axes, datasets, missing.to_dict("records"), shown, said)
         return figure
 
 
@@ -172,6 +177,13 @@ def _decoupled_panel(
     ax.set_xlabel(wrap(claims_title(cells, label), room))
 
 
+def _claims_agree(shown: pd.DataFrame) -> bool:
+    """Whether several panels say the same of the ε of a method's level, but for δ."""
+    by_place = shown[shown["level"] != "none"].groupby(["method", "level"])
+    claims_made = by_place[["epsilon_basis", "epsilon_status", "adjacency"]].nunique()
+    return shown["dataset"].nunique() > 1 and bool(claims_made.le(1).all(axis=None))
+
+
 def _levels_panel(
     ax: Axes, cells: pd.DataFrame, places: Sequence[tuple[str, str]], methods: Sequence[str]
 ) -> None:
@@ -220,7 +232,6 @@ def _levels_panel(
     ax.set_xticks(range(len(places)), names)
     ax.set_xlim(-0.5, len(places) - 0.5)
     ax.grid(False, axis="x")
-    ax.set_xlabel(wrap(claims_title(cells[cells["mean"].notna()], "level"), 52))
 
 
 def _level_tick(level: str) -> str:

@@ -34,11 +34,25 @@ from graphdp.paper.select import CELL, select_best, summarise
 from graphdp.privacy.plan import level_kind
 
 
-def claims_title(cells: pd.DataFrame, label: str) -> str:
-    """The name of an axis with everything that must be said about the ε of its cells."""
+def claims_title(cells: pd.DataFrame, label: str, *, details: bool = True) -> str:
+    """The name of an axis with everything that must be said about the ε of its cells.
+
+    details: whether `claims` is part of it; a figure without says it elsewhere.
+    """
     private = cells[cells["level"] != "none"]
     if private.empty:
         return label
+    deltas = sorted({delta_text(delta) for delta in private["delta"].dropna()}, key=float)
+    symbol = "claimed ε" if "refuted" in set(private["epsilon_status"]) else "ε"
+    tokens = sorted(set(private["epsilon"]), key=float)
+    head = symbol if label == "ε" else f"{label} at {symbol} = {', '.join(tokens)}"
+    told = [f"δ = {', '.join(deltas)}", *(claims(cells) if details else ())]
+    return f"{head} ({'; '.join(told)})"
+
+
+def claims(cells: pd.DataFrame) -> list[str]:
+    """The adjacencies of cells, then per basis and status of their ε the methods that have it."""
+    private = cells[cells["level"] != "none"]
     by_claim: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
     for cell in private.to_dict("records"):
         name = method_name(AS_IMPLEMENTED.get(cell["method"], cell["method"]))
@@ -46,20 +60,15 @@ def claims_title(cells: pd.DataFrame, label: str) -> str:
         names.setdefault(name, {})[level_kind(cell["level"])] = None
     # Levels are named where one analysis of a method says one thing of some and another of others.
     verdicts = Counter((basis, name) for (basis, _), names in by_claim.items() for name in names)
-    claims = []
+    told = []
     for (basis, status), names in by_claim.items():
-        told = [
+        those = [
             f"{name} ({', '.join(kinds)})" if verdicts[basis, name] > 1 else name
             for name, kinds in names.items()
         ]
-        claims.append(f"{', '.join(told)} {basis_text(basis)}, {status_text(status)}")
+        told.append(f"{', '.join(those)} {basis_text(basis)}, {status_text(status)}")
     adjacencies = dict.fromkeys(re.sub(r"\(\d+\)", "(k)", a) for a in private["adjacency"])
-    deltas = sorted({delta_text(delta) for delta in private["delta"].dropna()}, key=float)
-    symbol = "claimed ε" if "refuted" in set(private["epsilon_status"]) else "ε"
-    tokens = sorted(set(private["epsilon"]), key=float)
-    head = symbol if label == "ε" else f"{label} at {symbol} = {', '.join(tokens)}"
-    details = [f"δ = {', '.join(deltas)}", f"adjacency {' / '.join(adjacencies)}", *claims]
-    return f"{head} ({'; '.join(details)})"
+    return [f"adjacency {' / '.join(adjacencies)}", *told] if told else []
 
 
 def draw_line(ax: Axes, x: pd.Series, line: pd.DataFrame, **shape) -> None:
@@ -265,9 +274,10 @@ def finish(
     datasets: Sequence[str],
     missing: Sequence[Mapping],
     shown: pd.DataFrame,
+    said: Sequence[str] = (),
 ) -> None:
-    """Axis titles, one legend for all panels, and the room that these take; below, over how many
-    seeds the shown cells are means, and which cells are missing."""
+    """Axis titles, one legend for all panels, and the room that these take; below, what is `said`
+    of all panels, over how many seeds the shown cells are means, and which cells are missing."""
     if not datasets:
         empty_panel(axes[0][0], "the study names no dataset")
     handles: dict[str, object] = {}
@@ -293,7 +303,7 @@ def finish(
             ncol=columns,
             frameon=False,
         )
-    remark = "; ".join(filter(None, [seeds_of(shown), not_shown(missing, shown)]))
+    remark = "; ".join(filter(None, [*said, seeds_of(shown), not_shown(missing, shown)]))
     if remark:
         told = textwrap.wrap(remark, 58 * len(axes[0]))
         lines += max(0, len(told) - 2)
