@@ -444,6 +444,20 @@ def test_panels_of_table_2_that_claim_the_same_say_it_once_and_others_apart(fram
     assert "proven" in titles["cora"] and "refuted" not in foot
 
 
+def test_figure_3d_of_both_sizes_says_its_claims_once(frame, context):
+    code = frame[frame["dataset"].str.startswith("csbm-code")]
+    paper = code.assign(dataset=code["dataset"].str.replace("code", "paper"))
+    both = [*dict.fromkeys(code["dataset"]), *dict.fromkeys(paper["dataset"])]
+    specs = [spec | {"datasets": both} for spec in context["experiments"]["csbm"]]
+    study = context | {"datasets": both, "experiments": {"csbm": specs}}
+    figure = drawn.figure3d(pd.concat([code, paper], ignore_index=True), study)
+    titles = {ax.get_title(): ax.get_xlabel() for ax in figure.axes if ax.get_title()}
+    assert set(titles) == {"csbm-code", "csbm-paper"}
+    flat = {title.replace("\u00a0", " ") for title in titles.values()}
+    assert flat == {"φ at claimed ε = 16 (δ = 1e-5)"}
+    assert "DPDGC as implemented, refuted" in figure.get_supxlabel().replace("\n", " ")
+
+
 def test_figure_3a_and_3b_show_both_columns_side_by_side(frame, context):
     found = lines_of(drawn.figure3a(frame, context))
     assert {"DPDGC-EDP", "DPDGC-EDP (as implemented)"} == {label for _, label in found}

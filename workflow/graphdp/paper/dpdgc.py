@@ -49,7 +49,7 @@ def table2(rows: pd.DataFrame, context: Mapping) -> Figure:
         datasets = list(dict.fromkeys(table["dataset"])) or study_datasets(context)
         figure, axes, titled = style.titled_panels(datasets)
         shown = table[table["mean"].notna()]
-        once = _claims_agree(shown)
+        once = _claims_agree(shown, shown["dataset"])
         for dataset, ax in zip(datasets, titled, strict=True):
             cells = table[table["dataset"] == dataset]
             if cells["mean"].isna().all():
@@ -124,6 +124,8 @@ def _decoupled(
         figure, axes, titled = style.titled_panels(names)
         levels = sorted({cell[2] for cell in expected}, key=level_order)
         colours = dict(zip(levels, style.series_colours(len(levels)), strict=True))
+        mine = summary[summary["dataset"].isin(list(panels))]
+        once = _claims_agree(mine, mine["dataset"].map(panels))
         for name, ax in zip(names, titled, strict=True):
             datasets = [dataset for dataset, panel in panels.items() if panel == name]
             shown = summary[summary["dataset"].isin(datasets)]
@@ -133,8 +135,10 @@ def _decoupled(
                 empty_panel(ax, missing_reason(asked[0], context) if asked else reason)
             else:
                 _decoupled_panel(ax, shown, position, label, by_level, colours)
+                room = 46 if len(names) > 1 else 80
+                ax.set_xlabel(wrap(claims_title(shown, label, details=not once), room))
         missing = missing_cells(expected, summary, context, panels)
-        finish(figure, axes, names, missing, summary)
+        finish(figure, axes, names, missing, summary, claims(mine) if once else [])
         return figure
 
 
@@ -173,15 +177,16 @@ def _decoupled_panel(
     if label == "ε":
         ax.set_xscale("log")
     set_ticks(ax, sorted(set(cells["x"].dropna().astype(float))))
-    room = 46 if ax.get_subplotspec().get_gridspec().ncols > 1 else 80
-    ax.set_xlabel(wrap(claims_title(cells, label), room))
 
 
-def _claims_agree(shown: pd.DataFrame) -> bool:
-    """Whether several panels say the same of the ε of a method's level, but for δ."""
+def _claims_agree(shown: pd.DataFrame, panels: pd.Series) -> bool:
+    """Whether several panels say the same of the ε of a method's level, but for δ.
+
+    panels: the panel of each cell.
+    """
     by_place = shown[shown["level"] != "none"].groupby(["method", "level"])
     claims_made = by_place[["epsilon_basis", "epsilon_status", "adjacency"]].nunique()
-    return shown["dataset"].nunique() > 1 and bool(claims_made.le(1).all(axis=None))
+    return panels.nunique() > 1 and bool(claims_made.le(1).all(axis=None))
 
 
 def _levels_panel(
