@@ -469,6 +469,8 @@ def test_figure_3a_and_3b_show_both_columns_side_by_side(frame, context):
     assert min(official.get_ydata()) > max(ours.get_ydata())
     figure = drawn.figure3b(frame, context)
     found = lines_of(figure)
+    names = [label for _, label in found if "implemented" not in label and "DPDGC" in label]
+    assert names == ["DPDGC-N1", "DPDGC-N5", "DPDGC-NDP"], "k grows along the legend"
     assert {label for _, label in found} >= {"DPDGC-N1", "DPDGC-N5 (as implemented)", "DPDGC-NDP"}
     text = text_of(figure)
     for part in ("claimed ε", "δ = 1e-5", "k_neighbor(k)", "node_replace", "corrected, conditional",

@@ -156,7 +156,12 @@ def _decoupled_panel(
 ) -> None:
     cells = cells.assign(x=[position(cell) for cell in cells.to_dict("records")])
     kinds = cells["level"] if by_level else cells["level"].map(level_kind)
-    for (method, kind), line in cells.groupby(["method", kinds], sort=False):
+    lines = cells.groupby(["method", kinds], sort=False)
+    ordered = list(dict.fromkeys(cells["method"]))
+    for (method, kind), line in sorted(
+        lines,
+        key=lambda named: (ordered.index(named[0][0]), level_order(named[1]["level"].iloc[0])),
+    ):
         colour, marker = style.method_style(method)
         name = method_label(method, line["level"].iloc[0])
         decoupled = method in (*AS_IMPLEMENTED, *AS_IMPLEMENTED.values())

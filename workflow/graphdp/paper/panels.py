@@ -305,7 +305,8 @@ def finish(
         )
     remark = "; ".join(filter(None, [*said, seeds_of(shown), not_shown(missing, shown)]))
     if remark:
-        told = textwrap.wrap(remark, 58 * len(axes[0]))
+        width = int(58 * figure.get_figwidth() / style.PANEL_WIDTH)
+        told = textwrap.wrap(remark, width, break_on_hyphens=False)
         lines += max(0, len(told) - 2)
         figure.supxlabel("\n".join(told), fontsize=7.5, color="0.35", x=0.01, ha="left")
     figure.set_figheight(figure.get_figheight() + 0.17 * lines)
