@@ -9,11 +9,14 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from graphdp import code, lock, methods
 from graphdp.config import validate
-from graphdp.data.registry import load_registry
+from graphdp.data.datasets import load_registry
 from graphdp.errors import GraphDPError
-from graphdp.grid import Grid
+from graphdp.methods import registry
+from graphdp.methods.registry import card
+from graphdp.workflow import asked, code, job, lock, stages
+from graphdp.workflow.grid import Grid
+from graphdp.workflow.known_rows import KnownIndex
 
 if "study" not in config:
 
@@ -26,11 +29,8 @@ try:
     DATASETS = {
         name: REGISTRY.resolve(name, STUDY.definitions) for name in STUDY.datasets
     }
-    KNOWN = None  # rows of earlier runs; reading them costs every start of Snakemake a second
-    if STUDY.known_rows:
-        from graphdp.paper.known import KnownRows
-
-        KNOWN = KnownRows(STUDY.known_rows, STUDY.study)
+    # Rows of earlier runs.
+    KNOWN = KnownIndex(STUDY.known_rows, STUDY.study) if STUDY.known_rows else None
 except GraphDPError as error:
     raise WorkflowError(f"{error}") from None
 
@@ -62,7 +62,7 @@ rule all:
     input:
         report_file(),
         rows_file(),
-        [attack_rows_file()] if STUDY.attacks else [],
+        attack_rows_file(),
         table_files(),
         figure_files(),
 

@@ -1,36 +1,14 @@
 # Attacks: one job per attack x dataset x method x level x ε x block of repeats. It trains the models
-# that it attacks, by the methods' own code; their noise is calibrated like everybody's.
-
-ATTACKED = "results/{study}/attacks"
-
-
-rule calibrate_attack:
-    input:
-        graph="results/data/graphs/{dataset}.npz",
-    output:
-        f"{ATTACKED}/calibrations/{CELL}.json",
-    log:
-        f"results/{{study}}/logs/calibrate_attack/{CELL}.log",
-    conda:
-        ENVIRONMENT
-    params:
-        setting=lambda wildcards: GRID.attacked_cell(cell_path(wildcards)).settings[0],
-        nodes_per_class=nodes_per_class,
-        delta=STUDY.delta,
-        calibrate_for=STUDY.calibrate_for,
-        code=script_code("calibrate_attack"),
-    script:
-        "../workflow/scripts/calibrate_attack.py"
+# that it attacks by the methods' own stages; their noise is calibrated like everybody's.
 
 
 rule attack:
     input:
-        graph="results/data/graphs/{dataset}.npz",
-        calibration=f"{ATTACKED}/calibrations/{CELL}.json",
+        graph=lambda w: graph_file(attacked(w).dataset),
     output:
-        f"{ATTACKED}/rows/{BLOCK}.csv",
+        "results/{study}/attacks/{place}/{block}.csv",
     log:
-        f"results/{{study}}/logs/attack/{BLOCK}.log",
+        "results/{study}/logs/attack/{place}/{block}.log",
     conda:
         ENVIRONMENT
     threads: STUDY.threads
@@ -38,18 +16,17 @@ rule attack:
         gpu=STUDY.gpu,
         mem_mb=STUDY.memory_mb + 1500,
     params:
-        setting=lambda wildcards: GRID.attacked_cell(cell_path(wildcards)).settings[0],
-        nodes_per_class=nodes_per_class,
-        study_seed=STUDY.study_seed,
-        cache="results/cache/aggregates",
-        code=method_code("attack"),
+        task=lambda w: GRID.attack_task(attacked(w)),
+        kept=KEPT,
+        cache=f"{CACHE}/aggregates",
+        code=lambda w: script_code("attack", *GRID.attack_code(attacked(w))),
     script:
         "../workflow/scripts/attack.py"
 
 
 rule collect_attacks:
     input:
-        attack_row_files,
+        attacked_files,
     output:
         "results/{study}/attacks.csv",
     log:

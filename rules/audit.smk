@@ -2,11 +2,8 @@
 # whether all came out as they must. They read no dataset and belong to no study.
 
 
-from graphdp.audit.claims import CLAIMS
-
-
 wildcard_constraints:
-    claim="|".join(CLAIMS),
+    claim=r"[a-z0-9-]+",
 
 
 rule audit_claim:
@@ -20,14 +17,14 @@ rule audit_claim:
         # Runs per world of the cheapest attacks; the dear ones take a share of it.
         draws=200_000,
         seed=0,
-        code=script_code("audit_claim"),
+        code=claim_code,
     script:
         "../workflow/scripts/audit_claim.py"
 
 
 rule audit_report:
     input:
-        expand("results/audit/{claim}.json", claim=CLAIMS),
+        claim_files,
     output:
         csv="results/audit/audit.csv",
         md="results/audit/audit.md",
@@ -53,7 +50,7 @@ rule audit_report:
 rule audit:
     input:
         rules.audit_report.output,
-        claims=expand("results/audit/{claim}.json", claim=CLAIMS),
+        claims=claim_files,
     log:
         "results/audit/logs/check.log",
     localrule: True

@@ -4,18 +4,14 @@
 wildcard_constraints:
     study=STUDY.study,
     dataset=r"[A-Za-z0-9][A-Za-z0-9._-]*",
-    method=r"[a-z]+",
-    level=r"none|edge|node|k[0-9]+",
-    epsilon=r"inf|[0-9.]+(e[+-]?[0-9]+)?",
-    experiment=r"[A-Za-z0-9][A-Za-z0-9._-]*",
-    bound=r"[0-9]+(-public_candidates|-both_degrees)?",
+    stage=r"[a-z_]+",
+    place=r"[^/]+/.+",
     block=r"[0-9]+-[0-9]+",
+    suffix=r"[a-z]+",
 
 
-CELL = "{dataset}/{method}/{level}/{epsilon}/{experiment}"
-# A selected model is chosen among the settings of all experiments.
-RELEASED = "{dataset}/{method}/{level}/{epsilon}"
-BLOCK = "{dataset}/{method}/{level}/{epsilon}/{experiment}/{block}"
+RESULTS = f"results/{STUDY.study}"
+CACHE = "results/cache"
 ENVIRONMENT = "../envs/graphdp.yaml"
 
 
@@ -35,106 +31,40 @@ def unavailable():
     }
 
 
+def bundled():
+    """What earlier runs of the study made in bundles of cells, see `Grid`."""
+    # results/<study>/<stage>/bundles/<dataset>/<method>/<members>/<experiment>/<block>/<member>
+    files = Path(RESULTS).glob("*/bundles/*/*/*/*/*/*.*")
+    return [(file.parts[2], "/".join(file.parts[4:8]), file.stem) for file in files]
+
+
 UNAVAILABLE = unavailable()
 GRID = Grid(
-    STUDY, [dataset for dataset in STUDY.datasets if dataset not in UNAVAILABLE]
+    STUDY,
+    [dataset for dataset in STUDY.datasets if dataset not in UNAVAILABLE],
+    bundled(),
 )
 
 
 def finished_blocks(folder):
-    files = Path(f"results/{STUDY.study}/{folder}").glob("**/*-*.csv")
-    return [path.stem for path in files]
+    found = Path(f"{RESULTS}/{folder}")
+    files = [path.stem for path in found.glob("[!b]*/**/*-*.csv")]
+    return files + [path.name for path in found.glob("bundles/*/*/*/*/*-*")]
 
 
-FINISHED = finished_blocks("fits")
+FINISHED = finished_blocks("fit")
 ATTACK_BLOCKS = GRID.blocks(finished_blocks("attacks"))
 
 
-def cell_path(wildcards):
-    return CELL.format(**wildcards)
+def script_code(script, *entries):
+    """A parameter: digest of a script and of the library code that it reaches.
 
-
-def script_code(script, stage=""):
-    """A parameter: digest of a script and of all library code that it uses.
-
-    `stage`: the function of the job's method that the script calls.
+    entries: code that it finds by name, "module:function".
     """
-
-    def of_job(wildcards):
-        entries = [f"graphdp.methods.{wildcards.method}:{stage}"] if stage else []
-        return code.digest(f"workflow/scripts/{script}.py", *entries)
-
-    return of_job
-
-
-def split_rule(wildcards):
-    return STUDY.split_rule(wildcards.dataset)
-
-
-def method_code(script):
-    """A parameter: as `script_code`, with the whole of the job's method."""
-    return lambda wildcards: code.digest(
-        f"workflow/scripts/{script}.py", f"graphdp.methods.{wildcards.method}"
-    )
-
-
-def nodes_per_class(wildcards):
-    return STUDY.attacks[wildcards.experiment].nodes_per_class
-
-
-# Inputs of the training rules.
-
-
-def calibration_file(wildcards):
-    return f"results/{STUDY.study}/calibrations/{cell_path(wildcards)}.json"
-
-
-def encoder_stem(wildcards):
-    path = GRID.encoder_path(GRID.cell(cell_path(wildcards)))
-    return f"results/{STUDY.study}/encoders/{path}/{wildcards.block}"
-
-
-def bounded_files(wildcards):
-    return [
-        f"results/{STUDY.study}/bounded/{wildcards.dataset}/{bound}/{wildcards.block}.npz"
-        for bound in GRID.degree_bounds(cell_path(wildcards))
-    ]
-
-
-def perturbed_files(wildcards):
-    if wildcards.level != "edge":
-        return []
-    path = f"{cell_path(wildcards)}/{wildcards.block}.npz"
-    return [f"results/{STUDY.study}/perturbed/{path}"]
-
-
-def encoder_calibration(wildcards):
-    """Only node-level encoders are trained with noise; the others read no calibration."""
-    return calibration_file(wildcards) if wildcards.level == "node" else []
-
-
-def fit_inputs(wildcards):
-    """What a method's last stage reads besides the graph and the calibration."""
-    stages = methods.load(wildcards.method).STAGES
-    inputs = {}
-    if "bound_degree" in stages:
-        inputs["bounded"] = bounded_files(wildcards)
-    if "perturb" in stages:
-        inputs["perturbed"] = perturbed_files(wildcards)
-    if "embed" in stages:
-        stem = f"results/{STUDY.study}/embeddings/{cell_path(wildcards)}"
-        inputs["embeddings"] = f"{stem}/{wildcards.block}.npz"
-    if "aggregate" not in stages:
-        return inputs
-    stem = f"results/{STUDY.study}/aggregates/{cell_path(wildcards)}/{wildcards.block}"
-    return {"aggregates": f"{stem}.json", "encoders": f"{encoder_stem(wildcards)}.npz"}
+    return code.digest(f"workflow/scripts/{script}.py", *entries)
 
 
 # What a study makes, and what that is made from.
-
-
-RESULTS = f"results/{STUDY.study}"
-ATTACK_TABLES = ("table3",)
 
 
 def rows_file():
@@ -142,12 +72,7 @@ def rows_file():
 
 
 def attack_rows_file():
-    return f"{RESULTS}/attacks.csv"
-
-
-def table_rows(wildcards):
-    """What a table is made from: attacks have rows of their own."""
-    return attack_rows_file() if wildcards.table in ATTACK_TABLES else rows_file()
+    return f"{RESULTS}/attacks.csv" if STUDY.attacks else []
 
 
 def report_file():
@@ -170,45 +95,37 @@ def figure_files():
     )
 
 
-def cell_files(cell):
-    """The rows of every block of a cell, trained here ("fits") or taken over ("known")."""
-    known = KNOWN.blocks(cell, STUDY) if KNOWN else []
+def known_blocks(cell):
+    """The blocks of a cell whose rows are taken over from `known_rows`."""
+    return KNOWN.blocks(cell, STUDY) if KNOWN else []
+
+
+def trained(cell):
+    """Of every block of a cell that is trained here: what its job makes, and the rows' file."""
+    known = known_blocks(cell)
     return [
-        f"{RESULTS}/{'known' if block in known else 'fits'}/{cell.path}/{block}.csv"
+        result("fit", cell.path, block)
         for block in GRID.blocks(FINISHED, known)
-        if STUDY.train or block in known
+        if STUDY.train and block not in known
     ]
 
 
 def cells_with_models():
     """All cells, but with `train: false` only those that known rows are of."""
-    return [cell for cell in GRID.cells if cell_files(cell)]
+    return [cell for cell in GRID.cells if STUDY.train or known_blocks(cell)]
 
 
-def model_files(wildcards):
-    return [path for cell in GRID.cells for path in cell_files(cell)]
+def result(stage, place, block):
+    """Of a unit of a stage: what its job makes, and the file with the unit's result."""
+    return [f"{RESULTS}/{path}" for path in GRID.result(stage, place, block)]
 
 
-def attack_row_files(wildcards):
-    return [
-        f"{RESULTS}/attacks/rows/{cell.path}/{block}.csv"
-        for cell in GRID.attacked
-        for block in ATTACK_BLOCKS
-    ]
+def datasets_with_models():
+    return list(dict.fromkeys(cell.dataset for cell in cells_with_models()))
 
 
-def calibration_files(wildcards):
-    return [f"{RESULTS}/calibrations/{cell.path}.json" for cell in cells_with_models()]
-
-
-def released_calibrations(wildcards):
-    cells = GRID.cells_of(RELEASED.format(**wildcards))
-    return [f"{RESULTS}/calibrations/{cell.path}.json" for cell in cells]
-
-
-def statement_files(wildcards):
-    released = dict.fromkeys(cell.released for cell in cells_with_models())
-    return [f"{RESULTS}/statements/{name}.json" for name in released]
+def calibration_folder(dataset):
+    return f"{RESULTS}/calibrations/{dataset}"
 
 
 def preprocessing(dataset):
@@ -216,15 +133,147 @@ def preprocessing(dataset):
     return DATASETS[dataset].preprocessing.model_dump()
 
 
-def statistics_files(wildcards):
-    return [
-        f"results/data/graphs/{dataset}.json"
-        for dataset in STUDY.datasets
-        if dataset not in UNAVAILABLE
-    ]
-
-
-def published_files(wildcards):
+def published_files():
     """The numbers that the paper prints and the orderings that it claims."""
     names = [STUDY.paper, "orderings"] if STUDY.paper else []
     return [f"config/published/{name}.csv" for name in names]
+
+
+# Calibration.
+
+
+def calibrated_cells(dataset):
+    """The cells of a dataset whose noise is calibrated: those with models, and attacked ones."""
+    return [
+        cell for cell in cells_with_models() + GRID.attacked if cell.dataset == dataset
+    ]
+
+
+def analyses_code(dataset):
+    """Code that calibration finds by name: the analyses of a dataset's methods, and their words."""
+    methods = sorted({cell.method for cell in calibrated_cells(dataset)})
+    return [
+        name
+        for method in methods
+        for name in (card(method).analyses, registry.cards_code(method))
+    ]
+
+
+# Stages.
+
+
+def units_of(wildcards):
+    """What a job of a stage works on: one unit, or those of a bundle."""
+    if "suffix" in wildcards.keys():
+        return [GRID.unit(wildcards.stage, wildcards.place)]
+    return GRID.members(wildcards.stage, wildcards.place)
+
+
+def stage_inputs(wildcards):
+    units = units_of(wildcards)
+    reads = [
+        result(stage, place, wildcards.block)[0]
+        for unit in units
+        for stage, places in GRID.reads(unit).items()
+        for place in places
+    ]
+    return {
+        "graph": graph_file(units[0].dataset),
+        "results": list(dict.fromkeys(reads)),
+    }
+
+
+def stage_tasks(wildcards):
+    """What determines each unit's result, and the files that it reads and writes."""
+    tasks = []
+    for unit in units_of(wildcards):
+        files = {
+            stage: [result(stage, place, wildcards.block)[1] for place in places]
+            for stage, places in GRID.reads(unit).items()
+        }
+        output = result(unit.stage.name, unit.place, wildcards.block)[1]
+        tasks.append(GRID.task(unit) | {"files": files, "output": output})
+    return tasks
+
+
+def stage_code(wildcards):
+    units = units_of(wildcards)
+    entries = dict.fromkeys(name for unit in units for name in GRID.code(unit))
+    return script_code("stage", *entries)
+
+
+def stage_kept(wildcards):
+    """Where calibrations are kept, for stages that draw noise."""
+    return KEPT if any(unit.calibrated for unit in units_of(wildcards)) else None
+
+
+def trains(wildcards):
+    return units_of(wildcards)[0].stage.trains
+
+
+# Attacks.
+
+
+def attacked(wildcards):
+    return GRID.attacked_cell(wildcards.place)
+
+
+def attacked_files(wildcards):
+    return [
+        f"{RESULTS}/attacks/{cell.path}/{block}.csv"
+        for cell in GRID.attacked
+        for block in ATTACK_BLOCKS
+    ]
+
+
+# Rows and artefacts.
+
+
+def taken_over():
+    """What is taken over of known rows, for `known_rows.known_models`."""
+    return [
+        {
+            "block": GRID.block(cell),
+            "settings": list(cell.settings),
+            "calibration": f"{cell.name}.json",
+            "seeds": [job.block_seeds(block) for block in known_blocks(cell)],
+        }
+        for cell in GRID.cells
+        if known_blocks(cell)
+    ]
+
+
+def collected_files(wildcards):
+    datasets = datasets_with_models()
+    inputs = {
+        "models": [made for cell in GRID.cells for made, _ in trained(cell)],
+        "statistics": [
+            f"results/data/graphs/{dataset}.json"
+            for dataset in STUDY.datasets
+            if dataset not in UNAVAILABLE
+        ],
+        "calibrations": [calibration_folder(dataset) for dataset in datasets],
+        # No rows without the statements of their models.
+        "statements": [f"{RESULTS}/statements/{dataset}" for dataset in datasets],
+    }
+    if KNOWN:
+        inputs["known"] = STUDY.known_rows
+        inputs["graphs"] = [graph_file(dataset) for dataset in datasets]
+    return inputs
+
+
+# Audits.
+
+
+def claim_files(wildcards):
+    # Imported where it is asked for: all claims' plans are not needed at every start.
+    from graphdp.audit.claims import claims
+
+    return expand("results/audit/{claim}.json", claim=claims())
+
+
+def claim_code(wildcards):
+    """The claim, which the script finds by name in its method's folder."""
+    from graphdp.audit.claims import home
+
+    return script_code("audit_claim", home(wildcards.claim))

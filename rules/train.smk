@@ -1,123 +1,33 @@
-# Training: one job per dataset x method x level x ε x experiment x block of seeds.
+# Stages of methods: one job per stage x place x block of seeds. A place is a cell (dataset, method,
+# level, ε, experiment) or what several cells share; with `cell_block` several cells of a method are
+# a bundle with a job of its own. The methods' cards say what a stage reads, what of a setting
+# determines it and what it needs; nothing here knows a method.
 
 
-rule encode:
+rule stage:
     input:
-        graph="results/data/graphs/{dataset}.npz",
-        calibration=encoder_calibration,
+        unpack(stage_inputs),
     output:
-        encoders=f"results/{{study}}/encoders/{BLOCK}.npz",
-        usage=f"results/{{study}}/encoders/{BLOCK}.json",
+        "results/{study}/{stage}/{place}/{block}.{suffix}",
     log:
-        f"results/{{study}}/logs/encode/{BLOCK}.log",
+        "results/{study}/logs/{stage}/{place}/{block}.{suffix}.log",
     conda:
         ENVIRONMENT
-    threads: STUDY.threads
+    threads: lambda w: STUDY.threads if trains(w) else 1
     resources:
-        gpu=STUDY.gpu,
+        gpu=lambda w: STUDY.gpu if trains(w) else 0,
         mem_mb=STUDY.memory_mb + 1500,
     params:
-        settings=lambda wildcards: GRID.encoder_settings(cell_path(wildcards)),
-        study_seed=STUDY.study_seed,
-        split=split_rule,
-        checkpoint=STUDY.checkpoint,
-        code=script_code("encode", stage="encode"),
+        tasks=stage_tasks,
+        kept=stage_kept,
+        cache=f"{CACHE}/aggregates",
+        code=stage_code,
     script:
-        "../workflow/scripts/encode.py"
+        "../workflow/scripts/stage.py"
 
 
-rule aggregate:
-    input:
-        graph="results/data/graphs/{dataset}.npz",
-        calibration=calibration_file,
-        encoders=lambda wildcards: f"{encoder_stem(wildcards)}.npz",
-        bounded=bounded_files,
+use rule stage as bundle with:
     output:
-        f"results/{{study}}/aggregates/{BLOCK}.json",
+        directory("results/{study}/{stage}/bundles/{place}/{block}"),
     log:
-        f"results/{{study}}/logs/aggregate/{BLOCK}.log",
-    conda:
-        ENVIRONMENT
-    resources:
-        mem_mb=STUDY.memory_mb + 1500,
-    params:
-        settings=lambda wildcards: GRID.release_settings(cell_path(wildcards)),
-        study_seed=STUDY.study_seed,
-        split=split_rule,
-        checkpoint=STUDY.checkpoint,
-        cache="results/cache/aggregates",
-        code=script_code("aggregate", stage="aggregate"),
-    script:
-        "../workflow/scripts/aggregate.py"
-
-
-rule embed:
-    input:
-        graph="results/data/graphs/{dataset}.npz",
-        calibration=calibration_file,
-    output:
-        embeddings=f"results/{{study}}/embeddings/{BLOCK}.npz",
-        usage=f"results/{{study}}/embeddings/{BLOCK}.json",
-    log:
-        f"results/{{study}}/logs/embed/{BLOCK}.log",
-    conda:
-        ENVIRONMENT
-    threads: STUDY.threads
-    resources:
-        gpu=STUDY.gpu,
-        mem_mb=STUDY.memory_mb + 1500,
-    params:
-        settings=lambda wildcards: GRID.release_settings(cell_path(wildcards)),
-        study_seed=STUDY.study_seed,
-        split=split_rule,
-        checkpoint=STUDY.checkpoint,
-        code=script_code("embed", stage="embed"),
-    script:
-        "../workflow/scripts/embed.py"
-
-
-rule fit:
-    input:
-        unpack(fit_inputs),
-        graph="results/data/graphs/{dataset}.npz",
-        calibration=calibration_file,
-    output:
-        f"results/{{study}}/fits/{BLOCK}.csv",
-    log:
-        f"results/{{study}}/logs/fit/{BLOCK}.log",
-    conda:
-        ENVIRONMENT
-    threads: STUDY.threads
-    resources:
-        gpu=STUDY.gpu,
-        mem_mb=STUDY.memory_mb + 1500,
-    params:
-        settings=lambda wildcards: GRID.settings(cell_path(wildcards)),
-        study_seed=STUDY.study_seed,
-        split=split_rule,
-        checkpoint=STUDY.checkpoint,
-        cache="results/cache/aggregates",
-        code=script_code("fit", stage="fit"),
-    script:
-        "../workflow/scripts/fit.py"
-
-
-rule known:
-    input:
-        rows=STUDY.known_rows,
-        graph="results/data/graphs/{dataset}.npz",
-        calibration=calibration_file,
-    output:
-        f"results/{{study}}/known/{BLOCK}.csv",
-    log:
-        f"results/{{study}}/logs/known/{BLOCK}.log",
-    conda:
-        ENVIRONMENT
-    params:
-        settings=lambda wildcards: GRID.settings(cell_path(wildcards)),
-        study_seed=STUDY.study_seed,
-        split=split_rule,
-        checkpoint=STUDY.checkpoint,
-        code=script_code("known"),
-    script:
-        "../workflow/scripts/known.py"
+        "results/{study}/logs/{stage}/bundles/{place}/{block}.log",

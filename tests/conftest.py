@@ -7,9 +7,9 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from graphdp.data.datasets import Registry, load_registry
 from graphdp.data.download import download
 from graphdp.data.graph import Graph
-from graphdp.data.registry import Registry, load_registry
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -13,10 +13,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
-from graphdp import aggregation, degree, io, rng
-from graphdp.aggregation import AggregateCache, Release
+from graphdp import io, rng
 from graphdp.data.graph import Graph, in_edges
 from graphdp.errors import GraphDPError
+from graphdp.graphs import degree
+from graphdp.releases import aggregation
+from graphdp.releases import cache as aggregate_cache
+from graphdp.releases.aggregation import Release
+from graphdp.releases.cache import AggregateCache
 
 ROOT = Path(__file__).resolve().parents[1]
 ALPHA = 1e-6
@@ -392,8 +396,8 @@ def test_batches_do_not_change_a_byte(tmp_path, monkeypatch):
     releases = [make_release(columns=c, stream=("s", c)) for c in (2, 3, 5)]
     whole = AggregateCache(tmp_path / "whole")
     names = whole.release(graph, None, releases)
-    monkeypatch.setattr(aggregation, "_STACKED_BYTES", 8 * 40 * 5)
-    assert len(list(aggregation._batches(dict(enumerate((r, None) for r in releases))))) == 2
+    monkeypatch.setattr(aggregate_cache, "_STACKED_BYTES", 8 * 40 * 5)
+    assert len(list(aggregate_cache._batches(dict(enumerate((r, None) for r in releases))))) == 2
     pieces = AggregateCache(tmp_path / "pieces")
     assert pieces.release(graph, None, releases) == names
     for name in names:
@@ -430,7 +434,7 @@ def test_the_sidecar_says_what_the_key_stands_for(tmp_path):
     assert about["fields"]["graph"] == graph.fingerprint()
     assert about["fields"]["x0"] == io.sha256_arrays(release.x0)
     assert about["fields"]["noise_std"] == "1.5" and about["fields"]["stream"] == ["test", 0]
-    assert aggregation.key(release, about["fields"]) == name
+    assert aggregate_cache.key(release, about["fields"]) == name
 
 
 def test_regenerating_gives_the_same_bytes_in_another_process_with_other_threads(tmp_path):
@@ -441,7 +445,8 @@ def test_regenerating_gives_the_same_bytes_in_another_process_with_other_threads
     np.save(tmp_path / "x0.npy", make_release().x0)
     code = (
         "import sys, numpy as np\n"
-        "from graphdp.aggregation import AggregateCache, Release\n"
+        "from graphdp.releases.aggregation import Release\n"
+        "from graphdp.releases.cache import AggregateCache\n"
         "from graphdp.data.graph import Graph, in_edges\n"
         "folder = sys.argv[1]\n"
         "release = Release(np.load(folder + '/x0.npy'), 3, 1.5, True, ('test', 0))\n"

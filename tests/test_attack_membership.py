@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,17 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ensemble_fixture import one_thread  # noqa: F401  (used by every test here)
-from graphdp import methods
-from graphdp.aggregation import AggregateCache
 from graphdp.attacks import membership
+from graphdp.attacks.attack_rows import write_rows
 from graphdp.attacks.auc import pooled_bound, single_bound
 from graphdp.attacks.nodes import ROLES, class_counts, members_per_class, sample_nodes
-from graphdp.attacks.rows import write_rows
 from graphdp.data.csbm import csbm
 from graphdp.errors import GraphDPError
+from graphdp.methods.card import Stage, whole
+from graphdp.methods.mlp import method as mlp
+from graphdp.methods.registry import card
 from graphdp.paper.attack import collect_attacks, read_attacks
-from graphdp.privacy.cells import calibrate_cell
+from graphdp.releases.cache import AggregateCache
 from graphdp.rng import generator
+from graphdp.workflow.calibrations import calibrate_cell
 
 HOPS = 2
 SETTINGS = {
@@ -39,11 +42,11 @@ def graph():
 
 
 def attacked(graph, method, level, epsilon="inf", repeats=(0, 1), nodes_per_class=250):
-    """(block, the method's module, its setting)."""
-    module = methods.load(method)
-    setting = module.LEVELS[level](**SETTINGS[method, level]).model_dump(exclude_none=True)
+    """(block, the method's card, its setting)."""
+    its = card(method)
+    setting = its.settings(level)(**SETTINGS[method, level]).model_dump(exclude_none=True)
     entries = calibrate_cell(
-        "small", method, level, epsilon, [module.plan_settings(level, setting)],
+        "small", method, level, epsilon, [its.plan(level, setting)],
         [int(members_per_class(graph.y, nodes_per_class).sum())],
         graph.num_edges, "auto", num_nodes=graph.num_nodes,
     )  # fmt: skip
@@ -56,9 +59,10 @@ def attacked(graph, method, level, epsilon="inf", repeats=(0, 1), nodes_per_clas
         level=level,
         epsilon=epsilon,
         study_seed=7,
+        study="study",
         calibrations=json.loads(json.dumps(entries)),
     )
-    return block, module, setting
+    return block, its, setting
 
 
 def aucs(outcomes):
@@ -128,8 +132,8 @@ def test_all_methods_and_epsilons_attack_the_same_nodes_and_share_no_stream(grap
 @pytest.mark.parametrize("method", ["mlp", "gap", "sage"])
 def test_an_overfitted_model_gives_its_members_away(graph, method, tmp_path):
     """Above one half by 5 standard deviations of scores that know nothing: 3e-7."""
-    block, module, setting = attacked(graph, method, "none", repeats=range(5))
-    outcomes = membership.membership_inference(block, module, setting, AggregateCache(tmp_path))
+    block, its, setting = attacked(graph, method, "none", repeats=range(5))
+    outcomes = membership.membership_inference(block, its, setting, AggregateCache(tmp_path))
     members = block.split(0).train.size
     assert members == 200
     assert np.mean(aucs(outcomes)) > 0.5 + 5 * spread(members, 5)
@@ -145,24 +149,24 @@ def test_an_overfitted_model_gives_its_members_away(graph, method, tmp_path):
 
 def test_a_model_that_answers_everybody_alike_gives_nobody_away(graph, monkeypatch, tmp_path):
     """Members and others have equal numbers of each class, so the AUC is exactly one half."""
-    block, module, setting = attacked(graph, "mlp", "none")
-    fit_models = membership.fit_models
+    block, its, setting = attacked(graph, "mlp", "none")
+    run_all = membership.run_all
 
     def constant(*arguments):
-        fitted = fit_models(*arguments)
+        fitted = run_all(*arguments)
         for _, _, model in fitted:
             model.posteriors[:] = 1 / model.posteriors.shape[1]
         return fitted
 
-    monkeypatch.setattr(membership, "fit_models", constant)
-    outcomes = membership.membership_inference(block, module, setting, AggregateCache(tmp_path))
+    monkeypatch.setattr(membership, "run_all", constant)
+    outcomes = membership.membership_inference(block, its, setting, AggregateCache(tmp_path))
     assert aucs(outcomes) == [0.5, 0.5]
 
 
 def test_unrelated_labels_give_nobody_away(graph, monkeypatch, tmp_path):
     """The attack model is told of memberships that have nothing to do with the shadow model: an
     AUC beyond 5 standard deviations has probability 6e-7."""
-    block, module, setting = attacked(graph, "mlp", "none")
+    block, its, setting = attacked(graph, "mlp", "none")
     samples = membership.attack_samples
 
     def shuffled(posteriors, y, nodes):
@@ -170,7 +174,7 @@ def test_unrelated_labels_give_nobody_away(graph, monkeypatch, tmp_path):
         return generator("shuffled").permutation(x), member
 
     monkeypatch.setattr(membership, "attack_samples", shuffled)
-    outcomes = membership.membership_inference(block, module, setting, AggregateCache(tmp_path))
+    outcomes = membership.membership_inference(block, its, setting, AggregateCache(tmp_path))
     assert abs(np.mean(aucs(outcomes)) - 0.5) < 5 * spread(200, 2)
 
 
@@ -178,8 +182,8 @@ def test_unrelated_labels_give_nobody_away(graph, monkeypatch, tmp_path):
 def test_differential_privacy_keeps_the_attack_below_its_bound(graph, method, tmp_path):
     """At ε = 1 the attack stays within what guessing reaches (5 standard deviations: 6e-7 for
     scores that know nothing), far below the bounds and below the model without privacy."""
-    block, module, setting = attacked(graph, method, "node", "1")
-    outcomes = membership.membership_inference(block, module, setting, AggregateCache(tmp_path))
+    block, its, setting = attacked(graph, method, "node", "1")
+    outcomes = membership.membership_inference(block, its, setting, AggregateCache(tmp_path))
     entry = block.calibrations[0]
     epsilon = membership.membership_epsilon(entry)
     assert abs(np.mean(aucs(outcomes)) - 0.5) < 5 * spread(200, 2)
@@ -201,30 +205,37 @@ def test_membership_costs_the_training_phases_alone(graph):
 
 @pytest.mark.parametrize("method", ["gap", "progap", "sage"])
 def test_queries_release_nothing_beyond_the_plan(graph, method, tmp_path):
-    block, module, setting = attacked(graph, method, "node", "4", repeats=(3,))
+    block, its, setting = attacked(graph, method, "node", "4", repeats=(3,))
     cache = AggregateCache(tmp_path)
-    (outcome,) = membership.membership_inference(block, module, setting, cache)
+    (outcome,) = membership.membership_inference(block, its, setting, cache)
     (entry,) = block.calibrations
     planned = sum(m.get("count", 0) for m in entry["plan"]["mechanisms"])
-    sigma = block.noise_std(entry["settings"], block.seeds[0], "aggregation")
+    sigma = block.phase(entry["settings"], block.seeds[0], "aggregation").run.noise_std
     assert len(cache.ledger) == planned * len(ROLES) > 0
     assert {one.noise_std for one in cache.ledger} == {sigma}
     assert len({(one.stream, one.hop) for one in cache.ledger}) == len(cache.ledger)
     assert outcome.repeat == 3
 
 
-def test_a_method_with_other_stages_is_refused(graph, monkeypatch, tmp_path):
-    block, module, setting = attacked(graph, "mlp", "none")
-    monkeypatch.setattr(module, "STAGES", ("distil",))
-    with pytest.raises(GraphDPError, match="distil of mlp"):
-        membership.membership_inference(block, module, setting, AggregateCache(tmp_path))
+def test_a_method_with_other_stages_is_run_through_all_of_them(graph, monkeypatch, tmp_path):
+    block, its, setting = attacked(graph, "mlp", "none")
+    distil = Stage("distil", "graphdp.methods.mlp.method:distil", settings=whole)
+    fit, read = mlp.fit, []
+    monkeypatch.setattr(mlp, "distil", lambda block, settings: list(block.seeds), raising=False)
+    monkeypatch.setattr(
+        mlp, "fit", lambda block, settings, made: (read.append(made), fit(block, settings))[1]
+    )
+    last = replace(its.stage("fit"), reads=("distil",))
+    its = replace(its, stages=(distil, last))
+    membership.membership_inference(block, its, setting, AggregateCache(tmp_path))
+    assert read == [block.seeds]
 
 
 def test_a_repeat_does_not_depend_on_its_block(graph, tmp_path):
-    alone, module, setting = attacked(graph, "gap", "node", "4", repeats=(1,))
+    alone, its, setting = attacked(graph, "gap", "node", "4", repeats=(1,))
     both, _, _ = attacked(graph, "gap", "node", "4")
     fitted = [
-        {seed: m for seed, _, m in membership.fit_models(b, module, setting, AggregateCache(path))}
+        {seed: m for seed, _, m in membership.run_all(b, its, setting, AggregateCache(path))}
         for b, path in ((alone, tmp_path / "a"), (both, tmp_path / "b"))
     ]
     for seed in alone.seeds:
@@ -238,17 +249,17 @@ def test_a_repeat_does_not_depend_on_its_block(graph, tmp_path):
 
 @pytest.fixture
 def rows(graph, tmp_path):
-    block, module, setting = attacked(graph, "mlp", "node", "1")
-    outcomes = membership.membership_inference(block, module, setting, AggregateCache(tmp_path))
-    return block, module, setting, outcomes
+    block, its, setting = attacked(graph, "mlp", "node", "1")
+    outcomes = membership.membership_inference(block, its, setting, AggregateCache(tmp_path))
+    return block, setting, outcomes
 
 
 def test_rows_name_what_was_attacked_and_what_its_epsilon_covers(rows, tmp_path):
-    write_rows(tmp_path / "0-1.csv", "study", *rows)
+    write_rows(tmp_path / "0-1.csv", *rows)
     collect_attacks([tmp_path / "0-1.csv"], tmp_path / "attacks.csv")
     table = read_attacks(tmp_path / "attacks.csv")
     assert list(table["seed"]) == [0, 1]
-    assert table["auc"].tolist() == aucs(rows[3])
+    assert table["auc"].tolist() == aucs(rows[2])
     assert set(table["epsilon"]) == {"1"} and set(table["adjacency"]) == {"node_add_remove"}
     assert (table["membership_epsilon"] <= 1).all() and (table["delta"] == 1e-3).all()
     assert (table["noise_multiplier"] > 0).all() and (table["auc_bound"] < 1).all()
@@ -257,15 +268,13 @@ def test_rows_name_what_was_attacked_and_what_its_epsilon_covers(rows, tmp_path)
 
 
 def test_a_model_with_an_extra_round_gives_no_row(rows, tmp_path):
-    from dataclasses import replace
-
     *rest, outcomes = rows
     shadow = outcomes[1].models["shadow"]
-    extra = outcomes[1].models | {"shadow": replace(shadow, rounds=shadow.rounds + 1)}
+    run = shadow.executed["classifier"]
+    executed = {"classifier": replace(run, count=run.count + 1)}
+    extra = outcomes[1].models | {"shadow": replace(shadow, executed=executed)}
     with pytest.raises(GraphDPError, match="noisy rounds"):
-        write_rows(
-            tmp_path / "x.csv", "s", *rest, [outcomes[0], replace(outcomes[1], models=extra)]
-        )
+        write_rows(tmp_path / "x.csv", *rest, [outcomes[0], replace(outcomes[1], models=extra)])
     assert not (tmp_path / "x.csv").exists()
 
 

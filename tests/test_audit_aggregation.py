@@ -6,10 +6,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from graphdp import aggregation, degree
-from graphdp.audit import aggregation as audit
-from graphdp.audit.aggregation import Mechanism
+from graphdp.audit import graph_pairs as audit
+from graphdp.audit.claims import get
+from graphdp.audit.graph_pairs import Mechanism
 from graphdp.data.graph import in_edges
+from graphdp.graphs import degree
+from graphdp.methods.gap.audit import _mechanism
+from graphdp.privacy.calibration import calibrate
+from graphdp.releases import aggregation
 from graphdp.rng import stream_seed
 
 ALPHA = 1e-6
@@ -49,6 +53,23 @@ def test_a_copy_is_released_by_the_code_that_the_workflow_runs():
     edges = in_edges(*degree.apply_mask(indptr, indices, keep))
     release = aggregation.Release(x0, 2, 1.5, True, ("one", "noise"))
     assert np.array_equal(hops[:, 0], aggregation.private_hops(edges, [release])[0])
+
+
+@pytest.mark.parametrize("name", ["gap-edge-directed-k2-eps4", "gap-node-candidates-k2-eps4"])
+def test_a_claim_runs_the_stage_of_its_method(name):
+    """With and without a degree bound: the bytes of the aggregation at the plan's noise."""
+    claim = get(name)
+    calibration = calibrate(claim.reference, claim.target_epsilon, claim.delta)
+    mechanism = _mechanism(calibration)
+    hops = next(m for m in calibration.plan.mechanisms if m.phase == "aggregation")
+    assert mechanism.noise_std == calibration.noise_multiplier * hops.sensitivity.value
+    alone = Mechanism(hops.count, mechanism.noise_std, mechanism.max_degree)
+    construction = audit.common_neighbours(6, 4)
+    found, expected = (
+        audit.released(construction, one, "present", 3, "stage") for one in (mechanism, alone)
+    )
+    assert found.shape == (2, 3, construction.num_nodes, 2)
+    assert np.array_equal(found, expected)
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,17 @@ import pytest
 from scipy import stats
 
 from ensemble_fixture import one_thread  # noqa: F401
-from graphdp import aggregation, decoupled
-from graphdp.audit import claims
-from graphdp.audit import dpdgc as audit
 from graphdp.audit.bound import lower_bound, noise_bound
-from graphdp.audit.claims import get, run
+from graphdp.audit.claims import claims, get, run
 from graphdp.errors import GraphDPError
-from graphdp.methods import dpdgc
-from graphdp.privacy import dpdgc as plans
+from graphdp.methods.dpdgc import attacks as audit
+from graphdp.methods.dpdgc import audit as registered
+from graphdp.methods.dpdgc import method as dpdgc
+from graphdp.methods.dpdgc import network as decoupled
+from graphdp.methods.dpdgc import plan as plans
 from graphdp.privacy.calibration import calibrate
 from graphdp.privacy.group import Pair, privacy_loss
+from graphdp.releases import aggregation
 
 ALPHA = 1e-6
 NODE, EDGE = "dpdgc-release-node-eps4", "dpdgc-release-edge-eps4"
@@ -79,15 +80,13 @@ def test_release_scores_are_gaussian_with_the_sensitivity_of_the_theory(level, m
 
 def phase(method, level, settings, max_degree=None, **changes):
     settings = settings | changes
-    plan = claims._dpdgc_plan(
-        method, level, settings["num_train"], settings, "embedding", max_degree
-    )
+    plan = registered._plan(method, level, settings["num_train"], settings, "embedding", max_degree)
     return audit.Phase(calibrate(plan, 4, 1e-3), **settings, max_degree=max_degree)
 
 
 @pytest.mark.parametrize(("level", "rows"), [("edge", 1), ("k5", 6), ("node", 5)])
 def test_the_worlds_of_a_phase_differ_in_the_rows_of_a_group(level, rows):
-    one = phase("dpdgc", level, claims._FEW, 4)
+    one = phase("dpdgc", level, registered._FEW, 4)
     assert sum(one.counts) == rows == one.mechanism.group_size
     worlds = []
     for world in ("present", "absent"):
@@ -104,8 +103,8 @@ def test_the_worlds_of_a_phase_differ_in_the_rows_of_a_group(level, rows):
 
 @pytest.mark.parametrize(
     ("method", "settings", "rate"),
-    [("dpdgc", claims._FEW, 0.25), ("dpdgcofficial", claims._FEW, 0.25),
-     ("dpdgcofficial", claims._FULL, 1.0)],
+    [("dpdgc", registered._FEW, 0.25), ("dpdgcofficial", registered._FEW, 0.25),
+     ("dpdgcofficial", registered._FULL, 1.0)],
 )  # fmt: skip
 def test_chances_of_a_batch_are_those_of_the_sampler(method, settings, rate):
     one = phase(method, "k5", settings)
@@ -122,7 +121,7 @@ def test_chances_of_a_batch_are_those_of_the_sampler(method, settings, rate):
 
 def test_likelihood_ratios_of_a_phase_average_to_one():
     """E[exp(score)] = 1 in "absent": the score is the likelihood ratio of what is observed."""
-    scores = audit.phase_scores(phase("dpdgc", "k5", claims._FEW), "absent", 300, 2)
+    scores = audit.phase_scores(phase("dpdgc", "k5", registered._FEW), "absent", 300, 2)
     ratios = np.exp(scores)
     error = ratios.std() / math.sqrt(len(ratios))
     assert abs(ratios.mean() - 1) < stats.norm.isf(ALPHA / 2) * error
@@ -130,7 +129,7 @@ def test_likelihood_ratios_of_a_phase_average_to_one():
 
 def test_a_phase_with_everyone_sampled_is_gaussian_with_the_group_s_move():
     """q = 1: score N(±L²/2, L²) with L = ‖Σ moves‖ √T / std; for k = 25 the move is near 20 C."""
-    one = phase("dpdgcofficial", "k25", claims._FULL)
+    one = phase("dpdgcofficial", "k25", registered._FULL)
     present, absent = (audit.phase_scores(one, w, 200, 3) for w in ("present", "absent"))
     steps, std = one.mechanism.steps, one.rounds.noise_std / one.max_grad_norm
     move = math.hypot(25 / math.sqrt(2), 2 + 25 * (1 - 1 / math.sqrt(2)))
@@ -161,7 +160,7 @@ def test_the_optimistic_loss_of_a_group_is_below_the_exact_one(rate, size, shift
 
 def test_bounds_on_the_noise_of_a_group_invert_its_trade_off():
     """Without sampling μ = 2g √T / (σ · noise per clip): rates on that trade-off give back σ."""
-    one = phase("dpdgc", "k5", claims._FEW, batch_size=24, epochs=4)
+    one = phase("dpdgc", "k5", registered._FEW, batch_size=24, epochs=4)
     plan, noise = one.calibration.plan, one.calibration.noise_multiplier
     mechanism = one.mechanism
     mu = 2 * mechanism.group_size * math.sqrt(mechanism.steps) / (noise * mechanism.noise_per_clip)
@@ -172,11 +171,11 @@ def test_bounds_on_the_noise_of_a_group_invert_its_trade_off():
     assert noise <= found.noise_multiplier < 1.02 * noise
     assert 0.95 * 4 < found.epsilon <= 4
     with pytest.raises(GraphDPError, match="no trade-off is known"):
-        noise_bound(rates, phase("dpdgcofficial", "k5", claims._FEW).calibration.plan)
+        noise_bound(rates, phase("dpdgcofficial", "k5", registered._FEW).calibration.plan)
 
 
 def test_the_observer_sees_every_noisy_round_and_changes_nothing():
-    one, seen = phase("dpdgc", "k5", claims._FEW), []
+    one, seen = phase("dpdgc", "k5", registered._FEW), []
     head = dpdgc.head(4, 2, ("x", "head"))
 
     def fit(observe):
@@ -195,14 +194,14 @@ def test_the_observer_sees_every_noisy_round_and_changes_nothing():
 
 def test_too_few_training_nodes_are_one_clear_line():
     with pytest.raises(GraphDPError, match="5 changed rows among 4 training nodes"):
-        phase("dpdgc", "node", claims._FEW, 4, num_train=4)
+        phase("dpdgc", "node", registered._FEW, 4, num_train=4)
 
 
 # --- outcomes, and deliberate bugs ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in claims.CLAIMS if name.startswith("dpdgc") and "training" not in name]
+    "name", [name for name in claims() if name.startswith("dpdgc") and "training" not in name]
 )
 def test_outcomes_of_releases_are_as_expected(name):
     result = run(get(name), draws=60_000)
@@ -241,14 +240,14 @@ def test_released_with_noise_for_half_of_the_rows_that_change(monkeypatch):
         return replace(right, value=right.value / math.sqrt(2)) if level == "node" else right
 
     monkeypatch.setattr(plans, "embedding_release", too_few)
-    (claim,) = (c for c in claims._dpdgc_release_claims() if c.name == NODE)
+    (claim,) = (c for c in registered._release_claims() if c.name == NODE)
     assert run(claim, draws=10_000)["verdict"] == "refuted"
 
 
 def test_a_group_of_rows_accounted_as_one(monkeypatch):
     """k + 1 rows change, the accountant knows of one."""
     monkeypatch.setattr(plans, "changed_rows", lambda *arguments: 1)
-    one = phase("dpdgc", "k5", claims._FEW, batch_size=24, epochs=1)
+    one = phase("dpdgc", "k5", registered._FEW, batch_size=24, epochs=1)
     assert one.mechanism.group_size == 1
     scores = [audit.phase_scores(one, w, 300, 0) for w in ("present", "absent")]
     bound = noise_bound(lower_bound(*scores, 1e-3, analysis="gdp"), one.calibration.plan)
@@ -256,9 +255,9 @@ def test_a_group_of_rows_accounted_as_one(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in claims.CLAIMS if "training-k5" in name])
+@pytest.mark.parametrize("name", [name for name in claims() if "training-k5" in name])
 def test_a_group_accounted_as_one_exceeds_the_registered_claim(monkeypatch, name):
     assert run(get(name))["verdict"] != "refuted"
     monkeypatch.setattr(plans, "changed_rows", lambda *arguments: 1)
-    (claim,) = (c for c in claims._dpdgc_training_claims() if c.name == name)
+    (claim,) = (c for c in registered._training_claims() if c.name == name)
     assert run(claim)["verdict"] == "refuted"

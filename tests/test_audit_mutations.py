@@ -6,14 +6,17 @@ import numpy as np
 import pytest
 
 from ensemble_fixture import one_thread  # noqa: F401
-from graphdp import aggregation, degree
-from graphdp.audit import aggregation as audit
+from graphdp import training
+from graphdp.audit import graph_pairs as audit
 from graphdp.audit.bound import lower_bound
-from graphdp.audit.claims import _mechanism, get, run
-from graphdp.ensemble import chunk
+from graphdp.audit.claims import get, run
+from graphdp.audit.graph_pairs import Mechanism
 from graphdp.errors import GraphDPError
-from graphdp.privacy import plan as plans
+from graphdp.graphs import degree
+from graphdp.methods.gap.audit import _Aggregation, _mechanism
 from graphdp.privacy.calibration import calibrate
+from graphdp.releases import aggregation
+from graphdp.training import chunk
 
 EDGE, TWO_HOPS = "gap-edge-directed-k1-eps4", "gap-edge-directed-k2-eps4"
 PARTICIPANT = "gap-node-participant-k1-eps4"
@@ -47,6 +50,19 @@ def test_aggregation_with_half_of_the_noise(monkeypatch, name):
     assert outcome(name) == "refuted"
 
 
+@pytest.mark.parametrize("name", [EDGE, PARTICIPANT])
+def test_a_stage_that_asks_for_other_noise_than_its_plan_is_refused(monkeypatch, name):
+    """Broken in the wiring of GAP's stage, which the audit runs, not in the aggregation."""
+    release = aggregation.Release
+
+    def quiet(*, noise_std, **others):
+        return release(noise_std=noise_std / 2, **others)
+
+    monkeypatch.setattr(aggregation, "Release", quiet)
+    with pytest.raises(GraphDPError, match=r"aggregation: the plan accounts .* but it was"):
+        outcome(name)
+
+
 def test_one_noise_for_both_hops(monkeypatch):
     mutate_perturb(monkeypatch, lambda sums, r, hop: (sums, r, 1))
     assert outcome(TWO_HOPS) == "refuted"
@@ -58,7 +74,18 @@ def test_rows_that_are_not_normalised(monkeypatch):
     assert outcome(EDGE) == "refuted"
 
 
-def test_lists_that_are_not_bounded(monkeypatch):
+def test_lists_that_are_not_bounded_are_refused(monkeypatch):
+    """By the stage, which the audit runs: nothing is released of such lists."""
+    monkeypatch.setattr(
+        degree, "bound_out_degree", lambda indptr, indices, *_: np.ones(len(indices), dtype=bool)
+    )
+    with pytest.raises(GraphDPError, match=r"has 12 out-edges where the plan accounts 4"):
+        outcome(PARTICIPANT)
+
+
+def test_lists_that_are_not_bounded_exceed_the_claim(monkeypatch):
+    """Why they are refused: the aggregation of such lists, run without its stage."""
+    monkeypatch.setattr(_Aggregation, "release", Mechanism.release)
     monkeypatch.setattr(
         degree, "bound_out_degree", lambda indptr, indices, *_: np.ones(len(indices), dtype=bool)
     )
@@ -115,12 +142,12 @@ def test_training_that_takes_everyone_in_every_round(monkeypatch):
 
 
 def test_one_step_more_than_accounted_is_refused(monkeypatch):
-    rounds = plans.dpsgd_rounds
+    rounds = training.DPAdam
 
     def more(*arguments):
-        rate, steps = rounds(*arguments)
-        return rate, steps + 1
+        given = rounds(*arguments)
+        return replace(given, steps=given.steps + 1)
 
-    monkeypatch.setattr(plans, "dpsgd_rounds", more)
-    with pytest.raises(GraphDPError, match="accounts 8 noisy rounds but 9 were run"):
+    monkeypatch.setattr(training, "DPAdam", more)
+    with pytest.raises(GraphDPError, match=r"accounts noisy rounds .* 8 but it was 9;"):
         outcome(CANARY)

@@ -6,11 +6,19 @@ from pathlib import Path
 import pytest
 import yaml
 
-from graphdp import config
+from graphdp import config, config_reference
 from graphdp.errors import GraphDPError
-from graphdp.grid import Grid
+from graphdp.workflow import asked as asked_for
+from graphdp.workflow.grid import Grid
 
 ROOT = Path(__file__).parent.parent
+
+
+def units(grid, stage, cell):
+    """What a stage works on for a cell."""
+    return [u for u in grid.units.values() if u.stage.name == stage and cell.path in u.cells]
+
+
 STUDIES = sorted([ROOT / "config/config.yaml", *(ROOT / "config").glob("*/*.yaml")])
 
 
@@ -146,9 +154,13 @@ def test_edge_level_cells_share_one_encoder_over_all_epsilons():
         "a": [*entry(epsilon=[1, 4])["a"], {"method": "gap", "level": "none", "hops": [1, 2, 3]}]
     }
     grid = Grid(config.validate(minimal(experiments=experiments)))
-    paths = {grid.encoder_path(cell) for cell in grid.cells}
-    assert paths == {"csbm/gap/none/inf/a"}
-    assert len(grid.encoder_settings(paths.pop())) == 1
+    (encoder,) = [unit for unit in grid.units.values() if unit.stage.name == "encode"]
+    assert encoder.place == "csbm/gap/none/inf/a"
+    assert encoder.cells == [cell.path for cell in grid.cells]
+    assert len(encoder.settings) == 1
+    for cell in grid.cells:
+        for stage in ("aggregate", "fit"):
+            assert grid.reads(grid.unit(stage, cell.path))["encode"] == [encoder.place]
 
 
 def test_node_level_encoders_depend_on_hops_but_not_on_max_degree():
@@ -156,17 +168,23 @@ def test_node_level_encoders_depend_on_hops_but_not_on_max_degree():
     grid = Grid(config.validate(minimal(experiments={"a": [node]})))
     (cell,) = grid.cells
     assert len(cell.settings) == 4
-    assert [s["hops"] for s in grid.encoder_settings(grid.encoder_path(cell))] == [1, 2]
+    (encoder,) = units(grid, "encode", cell)
+    assert encoder.place == cell.path
+    assert [s["hops"] for s in encoder.settings] == [1, 2]
 
 
 def test_an_experiment_is_about_one_adjacency():
     node = {"method": "mlp", "level": "node", "epsilon": 4}
     replaced = node | {"adjacency": "node_replace"}
-    study = config.validate(minimal(experiments={"a": [node], "b": [replaced]}))
+    elsewhere = {"a": [node], "b": [replaced | {"epsilon": 8}]}
+    study = config.validate(minimal(experiments=elsewhere))
     usual, other = (cell.settings[0] for cell in Grid(study).cells)
     assert "adjacency" not in usual and other["adjacency"] == "node_replace"
     with pytest.raises(GraphDPError, match="a mixes adjacencies, whose ε mean different things"):
         config.validate(minimal(experiments={"a": [node, replaced]}))
+    # Nor do the searches of two experiments compose, which the statement of their ε would do.
+    with pytest.raises(GraphDPError, match="mlp at level node and target epsilon 4 has two adj"):
+        config.validate(minimal(experiments={"a": [node], "b": [replaced]}))
 
 
 def test_the_published_degree_bound_has_no_name_in_settings():
@@ -178,16 +196,22 @@ def test_the_published_degree_bound_has_no_name_in_settings():
     a, b = grid.cells  # c is a
     assert not any("degree_bound" in setting for setting in a.settings)
     assert {setting["degree_bound"] for setting in b.settings} == {"public_candidates"}
-    assert grid.degree_bounds(a.path) == ["9", "50"]
-    assert grid.degree_bounds(b.path) == ["9-public_candidates", "50-public_candidates"]
-    for read in (grid.plan_settings, grid.release_settings):
-        assert not any("degree_bound" in setting for setting in read(a.path))
-        assert all(setting["degree_bound"] == "public_candidates" for setting in read(b.path))
-    assert grid.encoder_settings(grid.encoder_path(a)) == grid.encoder_settings(
-        grid.encoder_path(b)
-    )
+    for cell, bounds in (
+        (a, ["csbm/9", "csbm/50"]),
+        (b, ["csbm/9-public_candidates", "csbm/50-public_candidates"]),
+    ):
+        (release,) = units(grid, "aggregate", cell)
+        assert grid.reads(release)["bound_degree"] == bounds
+        assert [unit.place for unit in units(grid, "bound_degree", cell)] == bounds
+        for read in (grid.plan_settings(cell.path), release.settings):
+            assert all(
+                setting.get("degree_bound") == cell.settings[0].get("degree_bound")
+                for setting in read
+            )
+    (mine,), (other,) = (units(grid, "encode", cell) for cell in (a, b))
+    assert mine.settings == other.settings
     # Rows of one experiment are not taken for the other's.
-    asked = grid.experiments()
+    asked = asked_for.experiments(grid.study)
     assert asked["a"][0]["degree_bound"] == ["sampling"]
     assert asked["b"][0]["degree_bound"] == ["public_candidates"]
 
@@ -253,5 +277,5 @@ def test_known_blocks_are_kept_before_finished_ones(known, finished, blocks):
 
 def test_schema_and_reference_are_generated_from_the_types():
     """Fails when a type changes and `python -m graphdp.config` was not run."""
-    assert json.loads((ROOT / "config/schema.json").read_text()) == config.schema()
-    assert (ROOT / "config/README.md").read_text() == config.reference()
+    assert json.loads((ROOT / "config/schema.json").read_text()) == config_reference.schema()
+    assert (ROOT / "config/README.md").read_text() == config_reference.reference()

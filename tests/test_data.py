@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphdp.data.datasets import DatasetSpec, Preprocessing, Statistics
 from graphdp.data.download import download
 from graphdp.data.graph import Graph, csr_from_edges
 from graphdp.data.loaders import RawGraph
@@ -18,7 +19,6 @@ from graphdp.data.preprocess import (
     preprocess,
     statistics,
 )
-from graphdp.data.registry import DatasetSpec, Preprocessing, Statistics
 from graphdp.data.split import split
 from graphdp.errors import GraphDPError
 

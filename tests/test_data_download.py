@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from graphdp.data.datasets import DatasetSpec, FileSpec
 from graphdp.data.download import RECORD, digests, download
-from graphdp.data.registry import DatasetSpec, FileSpec
 from graphdp.errors import GraphDPError
 
 pytestmark = pytest.mark.usefixtures("only_loopback")

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from graphdp.data.registry import DatasetSpec, load_registry
+from graphdp.data.datasets import DatasetSpec, load_registry
 from graphdp.errors import GraphDPError
 
 NAMES = [
@@ -134,7 +134,7 @@ def test_damaged_registry_names_the_place_and_the_nearest_key(registry, tmp_path
 
 def test_data_modules_do_not_import_torch():
     code = (
-        "import sys, graphdp.data.registry, graphdp.data.download\n"
+        "import sys, graphdp.data.datasets, graphdp.data.download\n"
         "import graphdp.data.graph, graphdp.data.split, graphdp.data.csbm\n"
         "import graphdp.data.loaders, graphdp.data.preprocess\n"
         "sys.exit(any(name.split('.')[0] in ('torch', 'torch_geometric') for name in sys.modules))"

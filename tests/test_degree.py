@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from graphdp import degree
 from graphdp.data.graph import csr_from_edges
 from graphdp.errors import GraphDPError
+from graphdp.graphs import bounds, degree
 
 ALPHA = 1e-6
 
@@ -292,8 +292,8 @@ def test_bounds_have_names():
         "7-public_candidates": {"max_degree": 7, "degree_bound": "public_candidates"},
     }
     for name, setting in names.items():
-        assert degree.bound_name(setting) == name
-        assert degree.parse_bound(name) == (7, setting.get("degree_bound", "sampling"))
+        assert bounds.bound_name(setting) == name
+        assert bounds.parse_bound(name) == (7, setting.get("degree_bound", "sampling"))
 
 
 @pytest.mark.parametrize("masks", [{}, {0: np.ones(3, bool), 1: np.ones(4, bool)}])

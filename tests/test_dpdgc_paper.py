@@ -9,16 +9,18 @@ import pytest
 import yaml
 
 from graphdp import config
+from graphdp.data.split import split_of
 from graphdp.errors import GraphDPError
-from graphdp.grid import Grid
+from graphdp.methods.dpdgc import figures as drawn
 from graphdp.methods.settings import key
-from graphdp.paper import dpdgc as drawn
 from graphdp.paper import labels, rows, scorecard, style, tables
 from graphdp.paper.accuracy import published_table
 from graphdp.paper.cells import experiment_rows, read_published
 from graphdp.paper.rows import COLUMNS
-from graphdp.privacy.cells import split_of
+from graphdp.privacy import protection
 from graphdp.rng import generator
+from graphdp.workflow import asked as asked_for
+from graphdp.workflow.grid import Grid
 
 ROOT = Path(__file__).parents[1]
 PUBLISHED = ROOT / "config" / "published" / "dpdgc.csv"
@@ -121,7 +123,7 @@ def test_entries_for_some_datasets_and_levels_by_k():
     entry = {"method": "dpdgc", "level": "k7", "epsilon": 4}
     grid = Grid(config.validate(base | {"experiments": {"a": [entry | {"datasets": ["cora"]}]}}))
     assert [cell.path for cell in grid.cells] == ["cora/dpdgc/k7/4/a"]
-    assert grid.experiments()["a"][0]["datasets"] == ["cora"]
+    assert asked_for.experiments(grid.study)["a"][0]["datasets"] == ["cora"]
     for level, message in (("k", "unknown level of dpdgc 'k'"), ("kk", "k<number>")):
         with pytest.raises(GraphDPError, match=message):
             config.validate(base | {"experiments": {"a": [entry | {"level": level}]}})
@@ -255,15 +257,15 @@ def test_table_1_shows_density_and_homophily_as_the_paper_prints_them(context):
         "nodes": 2708, "edges": 10556, "average_degree": 3.9, "max_out_degree": 168,
         "features": 1433, "classes": 7, "homophily": 0.76572,
     }  # fmt: skip
-    table = tables.TABLES["dpdgc_table1"].make(None, context | {"statistics": {"cora": found}})
+    table = tables.tables()["dpdgc_table1"].make(None, context | {"statistics": {"cora": found}})
     line = table[table["dataset"] == "cora"].iloc[0]
     assert line["edge_density"] == pytest.approx(line["published_edge_density"], abs=5e-5)
-    cells = tables.TABLES["dpdgc_table1"].show(table).cells
+    cells = tables.tables()["dpdgc_table1"].show(table).cells
     ours, paper = cells[cells["dataset"] == "cora"].to_dict("records")
     for name, text in (("edge density", "0.0029"), ("homophily", "0.7657")):
         assert ours[name] == paper[name] == text
     without = table.assign(published_edge_density=np.nan)
-    assert "edge density" not in tables.TABLES["dpdgc_table1"].show(without).cells
+    assert "edge density" not in tables.tables()["dpdgc_table1"].show(without).cells
 
 
 def test_table_2_has_both_columns_and_the_printed_numbers_stand_beside_the_official_code(
@@ -280,7 +282,7 @@ def test_table_2_has_both_columns_and_the_printed_numbers_stand_beside_the_offic
     assert not table["dataset"].str.startswith("csbm").any()
     order = list(dict.fromkeys(zip(table["method"], table["level"], strict=True)))
     assert order.index(("dpdgc", "k1")) == order.index(("dpdgcofficial", "k1")) + 1
-    text = tables.TABLES["dpdgc_table2"].show(table).cells.to_string()
+    text = tables.tables()["dpdgc_table2"].show(table).cells.to_string()
     assert "DPDGC-N1 (as implemented)" in text and "DPDGC-N1 " in text
     assert "claimed ε = 16 (1-neighbour level, as implemented" in text
     assert "ε that holds: none" in text
@@ -297,7 +299,7 @@ def test_table_2_shows_the_baselines_beside_what_is_printed(frame, context):
         line = lines.loc[(method, level, epsilon)]
         assert (line["published_mean"], line["published_ci"]) == printed
         assert not np.isnan(line["mean"]) and line["epsilon_status"] == status
-    shown = tables.TABLES["dpdgc_table2"].show(table)
+    shown = tables.tables()["dpdgc_table2"].show(table)
     text = shown.cells.to_string()
     assert "SAGE-EDP" in text and "paper 15.9 ± 1.55" in text
     assert any("k-neighbour level GAP" in note for note in shown.notes)
@@ -312,7 +314,7 @@ def test_table_2_shows_what_every_k_neighbour_level_is_worth_in_one_column(frame
         return json.dumps([reading | {"epsilon": 10 + k, "claimed_epsilon": 10 + k}])
 
     rows_ = frame.assign(epsilons=frame.apply(readings, axis=1))
-    shown = tables.TABLES["dpdgc_table2"].show(published_table(rows_, context)).cells
+    shown = tables.tables()["dpdgc_table2"].show(published_table(rows_, context)).cells
     assert shown.columns.is_unique
     column = shown.set_index("method")["ε corrected, k neighbours replaced"]
     for k in (1, 5):
@@ -341,7 +343,8 @@ def test_every_claim_names_cells_of_the_study(study):
     grid = Grid(study)
     own = {
         "datasets": list(dict.fromkeys(c.dataset for c in grid.cells)), "paper": "dpdgc",
-        "orderings": str(PUBLISHED.with_name("orderings.csv")), "experiments": grid.experiments(),
+        "orderings": str(PUBLISHED.with_name("orderings.csv")),
+        "experiments": asked_for.experiments(grid.study),
     }  # fmt: skip
     table = scorecard.orderings_table(pd.DataFrame(columns=list(COLUMNS)), own)
     assert set(table["verdict"]) == {"missing"}
@@ -373,11 +376,11 @@ def test_claims_compare_levels_and_are_about_their_own_datasets(frame, context):
 def test_labels_of_k_neighbour_levels():
     assert labels.method_label("dpdgc", "k25") == "DPDGC-N25"
     assert labels.method_label("dpdgcofficial", "edge") == "DPDGC-EDP (as implemented)"
-    assert labels.level_text("k5") == "5-neighbour level"
-    assert sorted(["node", "k25", "none", "k5", "edge"], key=labels.level_order) == [
+    assert protection.level_text("k5") == "5-neighbour level"
+    assert sorted(["node", "k25", "none", "k5", "edge"], key=protection.level_order) == [
         "none", "edge", "k5", "k25", "node",
     ]  # fmt: skip
-    assert "5 each of its in- and out-edges" in labels.adjacency_text("k_neighbor(5)")
+    assert "5 each of its in- and out-edges" in protection.adjacency_text("k_neighbor(5)")
     assert "exchanging one person's features" in labels.explain(
         "k5", "k_neighbor(5)", "conditional"
     )

@@ -3,7 +3,7 @@
 import itertools
 import json
 import math
-from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,25 +12,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
-from graphdp import methods
 from graphdp.errors import GraphDPError
+from graphdp.methods import registry
+from graphdp.methods.dpdgc import plan as dpdgc
+from graphdp.methods.dpdgc.method import bounded_rows, candidate_rows
 from graphdp.methods.settings import distinct
-from graphdp.privacy import accounting, bases, composition, dpdgc
+from graphdp.privacy import accounting, composition
 from graphdp.privacy.calibration import calibrate
-from graphdp.privacy.cells import calibrate_cell
 from graphdp.privacy.group import Pair, privacy_loss
+from graphdp.privacy.mechanisms.base import Steps
+from graphdp.privacy.mechanisms.poisson_dpsgd import PoissonSteps
 from graphdp.privacy.plan import (
+    Composition,
     GaussianReleases,
     Plan,
     PoissonGroupDPSGD,
     WithoutReplacementDPSGD,
-    level_kind,
-    neighbors,
 )
+from graphdp.privacy.protection import level_kind, neighbors
 from graphdp.privacy.selection import search_epsilon
 from graphdp.privacy.statement import cell_statements
 from graphdp.privacy.statement_form import Statement
 from graphdp.privacy.statement_page import render_markdown
+from graphdp.workflow.calibrations import calibrate_cell, calibration_plan
 
 NODE = {
     "max_degree": 100,
@@ -208,9 +212,9 @@ def kept_of(a, max_degree, how, ids=None):
         raw_num_nodes=nodes if ids is None else 2 * nodes,
     )
     if how == "sampling":
-        rows = methods.load("dpdgc").bounded_rows(graph, max_degree, 5)
+        rows = bounded_rows(graph, max_degree, 5)
     else:
-        rows = methods.load("dpdgc").candidate_rows(graph, max_degree, ("a graph", 0))
+        rows = candidate_rows(graph, max_degree, ("a graph", 0))
     kept = np.zeros(a.shape)
     for i in range(nodes):
         kept[i, rows.indices[rows.indptr[i] : rows.indptr[i + 1]]] = 1
@@ -395,7 +399,7 @@ def test_fixed_samples_by_two_libraries(order, noise):
     from autodp.rdp_acct import anaRDPacct
 
     plan = dpdgc.implemented_plan("k1", num_train=2000, **(K | {"epochs": 10}))
-    ((rate, steps),) = plan.composition.fixed
+    ((rate, steps),) = next(t for t in plan.composition.terms if isinstance(t, Steps)).steps
     accountant = anaRDPacct(m=64)
     accountant.compose_subsampled_mechanism(
         GaussianMechanism(noise).RenyiDP, rate, coeff=steps, improved_bound_flag=True
@@ -436,7 +440,7 @@ def test_what_the_published_noise_is_worth_when_the_group_is_counted(
 
 
 def test_bases():
-    plans = bases.bases("dpdgc", "edge", EDGE, TRAIN)
+    plans = registry.analyses("dpdgc", "edge", EDGE, TRAIN)
     assert [(p.basis, p.adjacency) for p in plans] == [
         ("corrected", "edge_directed"),
         ("corrected", "edge_undirected"),
@@ -446,14 +450,14 @@ def test_bases():
     assert one == pytest.approx(1, rel=1e-3)
     assert 1.3 < both < 2
     # Corrected, the noise is that of an undirected edge, as for the methods beside it.
-    aimed = bases.calibration_plan("dpdgc", "edge", EDGE, TRAIN, "corrected")
+    aimed = calibration_plan(registry.analyses("dpdgc", "edge", EDGE, TRAIN), "corrected")
     assert aimed == plans[1]
     more = calibrate(aimed, 1, 1e-6).noise_multiplier
     one, both = (composition.epsilon_at(plan, aimed, more, 1e-6) for plan in plans)
     assert both == pytest.approx(1, rel=1e-3)
     assert both <= 1
     assert one < 0.8
-    plans = bases.bases("dpdgcofficial", "k5", K, TRAIN)
+    plans = registry.analyses("dpdgcofficial", "k5", K, TRAIN)
     assert [(p.basis, p.status) for p in plans] == [
         ("as_implemented", "refuted"),
         ("corrected", "proven"),
@@ -462,8 +466,11 @@ def test_bases():
     found = [composition.epsilon_at(plan, plans[0], noise, 1e-5) for plan in plans]
     assert found == [pytest.approx(16, rel=1e-3), math.inf]
     # No noise is calibrated for a bound that does not exist.
-    assert bases.calibration_plan("dpdgcofficial", "k5", K, TRAIN, "corrected") == plans[0]
-    (plan,) = bases.bases("dpdgc", "node", NODE, TRAIN)
+    assert (
+        calibration_plan(registry.analyses("dpdgcofficial", "k5", K, TRAIN), "corrected")
+        == plans[0]
+    )
+    (plan,) = registry.analyses("dpdgc", "node", NODE, TRAIN)
     assert composition.epsilon_at(plan, plan, 6.0, 1e-5) == accounting.epsilon(plan, 6.0, 1e-5)
 
 
@@ -480,15 +487,26 @@ def test_bases():
 def test_statements_name_the_unit_and_print_no_epsilon_for_the_official_code(
     method, level, epsilon, unit
 ):
-    module = methods.load(method)
+    its = registry.card(method)
     grid = [{"epochs": 3, "classifier_epochs": 3}, {"epochs": 4, "classifier_epochs": 3}]
-    full = [module.LEVELS[level_kind(level)](**g).model_dump(exclude_none=True) for g in grid]
-    tried = [module.plan_settings(level, setting) for setting in full]
+    full = [its.settings(level)(**g).model_dump(exclude_none=True) for g in grid]
+    tried = [its.plan(level, setting) for setting in full]
     entries = calibrate_cell(
         "c", method, level, epsilon, distinct(tried), [2000], 40000, "auto", num_nodes=2700
     )
     made = cell_statements(
-        entries, "c", "ab" * 32, 2700, 40000, method, "best_validation", tried, True, 10
+        entries,
+        "c",
+        "ab" * 32,
+        2700,
+        40000,
+        method,
+        "best_validation",
+        tried,
+        True,
+        10,
+        analyses=partial(registry.analyses, method, level),
+        words=its.words,
     )
     for statement in made:
         assert Statement.model_validate_json(json.dumps(statement.to_json())) == statement
@@ -555,9 +573,9 @@ def test_random_search_reads_the_groups():
     assert library == pytest.approx(
         curve(order) + math.log1p(-1 / order) - math.log(1e-5 * order) / (order - 1), rel=1e-9
     )
-    mixed = replace(fixed.composition, sampled=((0.1, 1),))
-    with pytest.raises(GraphDPError, match="compose with Gaussian releases only"):
-        accounting.fixed_rdp(mixed, noise)
+    mixed = Composition((*fixed.composition.terms, PoissonSteps(((0.1, 1),))))
+    with pytest.raises(GraphDPError, match="no accountant in Rényi DP composes"):
+        accounting.rdp_curve(mixed, noise)
 
 
 def test_the_command_line_calibrates_every_level(capsys):
@@ -587,7 +605,7 @@ def test_the_command_line_calibrates_every_level(capsys):
         assert 3.96 < found["epsilon"] <= 4
     with pytest.raises(SystemExit, match="2"):
         cli.main(["calibrate", "dpdgc", "--level", "k", "--epsilon", "4"])
-    assert "choose edge, node or k<number>" in capsys.readouterr().err
+    assert "choose edge, node, k<number>" in capsys.readouterr().err
     assert cli.main(["calibrate", "gap", "--level", "k5", "--epsilon", "4", "--hops", "1",
                      "--delta", "1e-5"]) == 2  # fmt: skip
-    assert "knows no k-neighbour level" in capsys.readouterr().err
+    assert "gap has no level k5; choose edge, node" in capsys.readouterr().err

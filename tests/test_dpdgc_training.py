@@ -12,23 +12,24 @@ from torch import nn
 from torch.nn import functional as F
 
 from ensemble_fixture import one_thread  # noqa: F401  (used by every test here)
-from graphdp import decoupled, rng
+from graphdp import rng
 from graphdp.data.csbm import csbm
 from graphdp.data.graph import InEdges, in_edges
-from graphdp.decoupled import (
-    Classifier,
-    EmbeddingGradient,
-    Linkx,
-    Rounds,
-    train_classifier,
-    train_embedding,
-)
-from graphdp.ensemble.rows import DenseRows, SparseRows, rows_of
+from graphdp.data.split import split_of
 from graphdp.errors import GraphDPError
-from graphdp.methods import dpdgc, dpdgcofficial
 from graphdp.methods.block import Block
-from graphdp.privacy.cells import calibrate_cell, split_of
-from graphdp.privacy.plan import level_kind
+from graphdp.methods.dpdgc import classifier, release_settings
+from graphdp.methods.dpdgc import method as dpdgc
+from graphdp.methods.dpdgc import network as decoupled
+from graphdp.methods.dpdgc.classifier import Classifier, Linkx, train_classifier
+from graphdp.methods.dpdgc.network import EmbeddingGradient, train_embedding
+from graphdp.methods.registry import card
+from graphdp.privacy import calibrated, execution
+from graphdp.privacy.protection import level_kind
+from graphdp.training import descent
+from graphdp.training.descent import Rounds
+from graphdp.training.sparse_rows import DenseRows, SparseRows, rows_of
+from graphdp.workflow.calibrations import calibrate_cell
 
 # Opacus' hooks on a first layer, whose input needs no gradient.
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")
@@ -212,7 +213,7 @@ class PlainLinkx(nn.Module):
     def __init__(self, shape, values):
         super().__init__()
         self.shape = shape
-        views = decoupled._views(values, shape.shapes)
+        views = descent.views(values, shape.shapes)
         self.linears = nn.ModuleDict()
         for name, (inputs, outputs) in shape.linears.items():
             self.linears[name] = nn.Linear(inputs, outputs).double()
@@ -426,7 +427,7 @@ def test_trainings_that_differ_in_the_scale_of_their_noise_alone_do_not_share_it
 
 def test_poisson_batches_take_each_node_with_the_planned_rate():
     rounds = private(epochs=7, steps=4000)
-    taken = [b for e in decoupled.batches(rounds, 80, rng.generator("test")) for b in e]
+    taken = [b for e in descent.batches(rounds, 80, rng.generator("test")) for b in e]
     assert len(taken) == 4000
     counts = np.bincount(np.concatenate(taken), minlength=80)
     expected, std = 4000 * 0.25, math.sqrt(4000 * 0.25 * 0.75)
@@ -437,11 +438,11 @@ def test_poisson_batches_take_each_node_with_the_planned_rate():
 
 
 def test_batches_without_noise_cover_the_training_nodes_once_an_epoch():
-    shuffled = decoupled.batches(Rounds("shuffle", 2, 32), 70, rng.generator("test"))
+    shuffled = descent.batches(Rounds("shuffle", 2, 32), 70, rng.generator("test"))
     for epoch in shuffled:
         assert [b.size for b in epoch] == [32, 32, 6]
         assert sorted(np.concatenate(epoch)) == list(range(70))
-    (full,) = decoupled.batches(Rounds("full", 1), 70, rng.generator("test"))
+    (full,) = descent.batches(Rounds("full", 1), 70, rng.generator("test"))
     assert [b.tolist() for b in full] == [list(range(70))]
 
 
@@ -530,38 +531,41 @@ def test_the_officially_released_matrix_carries_practically_no_noise(rows):
 # ------------------------------------------------------------------------------------ the method
 
 
-def block(module, level, epsilon, graph, seeds=(0,), **changes):
-    kind, name = level_kind(level), module.__name__.rsplit(".", 1)[1]
+def block(name, level, epsilon, graph, seeds=(0,), **changes):
+    its, kind = card(name), level_kind(level)
     small = {"epochs": 2, "classifier_epochs": 2, "hidden": HIDDEN}
     small |= {} if kind == "none" else {"batch_size": 16}
     small |= {"max_degree": 6} if kind == "node" else {}
-    setting = module.LEVELS[kind](**(small | changes)).model_dump(exclude_none=True)
+    setting = its.settings(level)(**(small | changes)).model_dump(exclude_none=True)
     num_train = split_of(graph.raw_num_nodes, graph.node_ids, 1, "shared", 0).train.size
     calibrations = calibrate_cell(
-        "c", name, level, epsilon, [module.plan_settings(level, setting)], [num_train],
+        "c", name, level, epsilon, [its.plan(level, setting)], [num_train],
         graph.num_edges, "auto",
     )  # fmt: skip
-    return Block(graph, "c", name, level, epsilon, list(seeds), 1, "shared", device="cpu",
-                 calibrations=calibrations), setting  # fmt: skip
+    made = Block(
+        graph=graph, dataset="c", method=name, level=level, epsilon=epsilon, seeds=list(seeds),
+        study_seed=1, split_rule="shared", device="cpu", calibrations=calibrations,
+    )  # fmt: skip
+    return made, setting
 
 
 @pytest.mark.parametrize(
-    ("module", "level", "epsilon", "shared"),
+    ("name", "level", "epsilon", "shared"),
     [
         *(
-            (module, level, epsilon, {})
-            for module in (dpdgc, dpdgcofficial)
+            (name, level, epsilon, {})
+            for name in ("dpdgc", "dpdgcofficial")
             for level, epsilon in
             (("none", "inf"), ("edge", "2"), ("k0", "8"), ("k3", "8"), ("node", "8"))
         ),
         # The embedding's noise in another proportion to the rest.
-        (dpdgc, "k3", "8", {"embedding_noise_ratio": 0.5}),
-        (dpdgc, "edge", "2", {"embedding_noise_ratio": 2.0}),
+        ("dpdgc", "k3", "8", {"embedding_noise_ratio": 0.5}),
+        ("dpdgc", "edge", "2", {"embedding_noise_ratio": 2.0}),
     ],
 )  # fmt: skip
-def test_the_noise_and_the_rounds_are_the_plans(graph, module, level, epsilon, shared, monkeypatch):
+def test_the_noise_and_the_rounds_are_the_plans(graph, name, level, epsilon, shared, monkeypatch):
     made, released = [], []
-    trainers = decoupled.train_embedding, decoupled.train_classifier
+    trainers = decoupled.train_embedding, classifier.train_classifier
     trained = []
 
     def embedding(*args, **options):
@@ -571,20 +575,20 @@ def test_the_noise_and_the_rounds_are_the_plans(graph, module, level, epsilon, s
 
     monkeypatch.setattr(decoupled, "train_embedding", embedding)
     monkeypatch.setattr(
-        decoupled, "train_classifier", lambda *a, **k: (made.append(a[5]), trainers[1](*a, **k))[1]
+        classifier, "train_classifier", lambda *a, **k: (made.append(a[5]), trainers[1](*a, **k))[1]
     )
-    release = dpdgc.release if module is dpdgc else dpdgc.release_as_implemented
-    for name in ("release", "release_as_implemented"):
-        real = getattr(dpdgc, name)
+    release = dpdgc.release if name == "dpdgc" else dpdgc.release_as_implemented
+    for released_by in ("release", "release_as_implemented"):
+        real = getattr(dpdgc, released_by)
         monkeypatch.setattr(
-            dpdgc, name, lambda *a, real=real: (released.append((real, a[3])), real(*a))[1]
+            dpdgc, released_by, lambda *a, real=real: (released.append((real, a[3])), real(*a))[1]
         )
-    work, setting = block(module, level, epsilon, graph, **shared)
-    wanted = [module.release_settings(level, setting)]
-    embeddings = module.embed(work, wanted)
-    ((_, _, model),) = module.fit(work, [setting], embeddings)
+    work, setting = block(name, level, epsilon, graph, **shared)
+    wanted = [release_settings(level, setting)]
+    embeddings = dpdgc.embed(work, wanted)
+    ((_, _, model),) = dpdgc.fit(work, [setting], embeddings)
     assert work.checkpoint == "best_validation"
-    official = module is dpdgcofficial
+    official = name == "dpdgcofficial"
     wanted = {
         "normalised": not official,
         "labels_shift": official,
@@ -612,7 +616,7 @@ def test_the_noise_and_the_rounds_are_the_plans(graph, module, level, epsilon, s
             continue
         unit = planned["max_grad_norm"]["value"] * planned.get("noise_per_clip", 1.0)
         assert rounds.noise_std == multiplier * unit
-        assert rounds.sampling == ("poisson" if module is dpdgc else "fixed")
+        assert rounds.sampling == ("poisson" if name == "dpdgc" else "fixed")
         assert (rounds.steps, rounds.sampling_rate) == (planned["steps"], planned["sampling_rate"])
         assert rounds.max_grad_norm == setting["max_grad_norm"]
     assert model.rounds == phases.get("classifier", {}).get("steps", 0)
@@ -622,10 +626,15 @@ def test_the_noise_and_the_rounds_are_the_plans(graph, module, level, epsilon, s
 
 
 def test_every_seed_has_its_own_release_and_an_equal_setting_the_same(graph):
-    work, setting = block(dpdgc, "k2", "8", graph, seeds=(0, 1))
-    wanted = [dpdgc.release_settings("k2", setting)]
-    first, again = (dpdgc.embed(work, wanted) for _ in range(2))
-    assert len(first) == 2
+    work, setting = block("dpdgc", "k2", "8", graph, seeds=(0, 1))
+    wanted = [release_settings("k2", setting)]
+    made = [dpdgc.embed(work, wanted) for _ in range(2)]
+    # Beside each of the two, with what noise it was made.
+    assert [len(one) for one in made] == [4, 4]
+    names = [dpdgc.embedding_name(seed, wanted[0]) for seed in (0, 1)]
+    assert execution.unpacked(made[0], names[0]).keys() == {"embedding", "release"}
+    assert all(made[0][f"{n} executed"] == made[1][f"{n} executed"] for n in names)
+    first, again = ({name: one[name] for name in names} for one in made)
     a, b = first.values()
     assert not np.array_equal(a, b)
     for name, z in first.items():
@@ -662,11 +671,11 @@ def test_rows_are_the_lists_that_nodes_point_with(graph, monkeypatch):
     monkeypatch.setattr(
         decoupled, "train_embedding", lambda *a, **k: (read.append(a[:2]), real(*a, **k))[1]
     )
-    for module, level, epsilon in (
-        (dpdgc, "edge", "2"), (dpdgcofficial, "node", "8"), (dpdgc, "node", "8")
+    for name, level, epsilon in (
+        ("dpdgc", "edge", "2"), ("dpdgcofficial", "node", "8"), ("dpdgc", "node", "8")
     ):  # fmt: skip
-        work, setting = block(module, level, epsilon, graph)
-        module.embed(work, [module.release_settings(level, setting)])
+        work, setting = block(name, level, epsilon, graph)
+        dpdgc.embed(work, [release_settings(level, setting)])
     assert np.array_equal(read[0][1], graph.indices) and np.array_equal(read[0][0], graph.indptr)
     assert np.bincount(read[1][1], minlength=NODES).max() == 6 < np.diff(graph.indptr).max()
     # Of the 89 others six may list a node, whatever the edges are.
@@ -676,20 +685,20 @@ def test_rows_are_the_lists_that_nodes_point_with(graph, monkeypatch):
 
 
 def test_noise_of_scale_zero_is_refused(graph):
-    work, setting = block(dpdgc, "k2", "8", graph)
+    work, setting = block("dpdgc", "k2", "8", graph)
     work.calibrations[0]["noise_multiplier"] = 0.0
     with pytest.raises(GraphDPError, match="noise of scale 0"):
-        dpdgc.embed(work, [dpdgc.release_settings("k2", setting)])
+        dpdgc.embed(work, [release_settings("k2", setting)])
     with pytest.raises(GraphDPError, match="noise of scale 0"):
-        dpdgc.release_noise(work.calibrations[0])
+        calibrated.phases(work.calibrations[0])
 
 
 def test_the_method_learns_a_clear_graph():
     """A graph with strong communities and features without signal: chance is 50 %."""
     graph = csbm(n=600, f=8, d=20.0, epsilon=3.25, phi=1.0, seed=0)
-    work, setting = block(dpdgc, "none", "inf", graph, epochs=40, classifier_epochs=40, hidden=32,
+    work, setting = block("dpdgc", "none", "inf", graph, epochs=40, classifier_epochs=40, hidden=32,
                           learning_rate=0.01)  # fmt: skip
-    embeddings = dpdgc.embed(work, [dpdgc.release_settings("none", setting)])
+    embeddings = dpdgc.embed(work, [release_settings("none", setting)])
     ((_, _, model),) = dpdgc.fit(work, [setting], embeddings)
     assert model.test_accuracy > 0.8
     assert len(model.history) == 40 and model.history[model.best_epoch - 1] == model.history.max()

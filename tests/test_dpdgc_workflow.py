@@ -20,8 +20,8 @@ def test_embeddings_are_released_once_and_the_classifier_trains_on_them(tmp_path
     project.configure(experiments={"accuracy": [ENTRY, NODE]}, figures=["dpdgc_figure3b"])
     rows = f"results/{STUDY['study']}/rows.csv"
     planned = project.planned(rows)
-    assert (planned["embed"], planned["fit"]) == (2, 2)
-    assert not {"encode", "aggregate", "bound_degree"} & set(planned)
+    assert (planned["stage embed"], planned["stage fit"]) == (2, 2)
+    assert not {"stage encode", "stage aggregate", "stage bound_degree"} & set(planned)
     project.snakemake(rows)
     table = pd.read_csv(tmp_path / rows)
     assert len(table) == 4
@@ -33,10 +33,10 @@ def test_embeddings_are_released_once_and_the_classifier_trains_on_them(tmp_path
     # Another classifier trains on the same release.
     project.configure(experiments={"accuracy": [ENTRY | {"layers": 3}, NODE]})
     planned = project.planned(rows)
-    assert planned["fit"] == 1 and "embed" not in planned
+    assert planned["stage fit"] == 1 and "stage embed" not in planned
     # Another noise is another release.
     project.configure(experiments={"accuracy": [ENTRY | {"classifier_epochs": 3}, NODE]})
-    assert project.planned(rows)["embed"] == 1
+    assert project.planned(rows)["stage embed"] == 1
 
 
 def test_a_perturbed_graph_has_the_split_of_its_calibration(tmp_path):

@@ -15,7 +15,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from ensemble_fixture import one_thread  # noqa: F401  (used by every test here)
-from graphdp.ensemble import (
+from graphdp.errors import GraphDPError
+from graphdp.rng import generator, stream_seed
+from graphdp.training import (
     MLP,
     DPAdam,
     Encoder,
@@ -26,12 +28,10 @@ from graphdp.ensemble import (
     StageInputs,
     train,
 )
-from graphdp.ensemble import training as trainer
-from graphdp.ensemble.inputs import Scratch
-from graphdp.ensemble.networks import Layout, Stack
-from graphdp.ensemble.private import add_clipped_gradients
-from graphdp.errors import GraphDPError
-from graphdp.rng import generator, stream_seed
+from graphdp.training import fit as trainer
+from graphdp.training.inputs import Scratch
+from graphdp.training.layout import Layout, Stack
+from graphdp.training.private import add_clipped_gradients
 
 # Opacus' hooks on a first layer, whose input needs no gradient.
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")
@@ -578,7 +578,7 @@ def test_training_history_is_that_of_the_epochs_and_changes_nothing():
 @each_case
 def test_private_training_equals_a_plain_loop(name, kind):
     """Noise-free DP-Adam on the same Poisson rounds as a loop over Opacus' clipped sums."""
-    from graphdp.ensemble.sampling import PoissonRounds
+    from graphdp.training.sampling import PoissonRounds
 
     features, xs, labels = data(kind=kind)
     network, one, training = networks(False)[name], member(2), private(steps=12, noise_free=True)

@@ -10,13 +10,13 @@ import torch
 from scipy import stats
 
 from ensemble_fixture import one_thread  # noqa: F401  (used by every test here)
-from graphdp.ensemble import MLP, DPAdam, Member, chunk, train
-from graphdp.ensemble.features import SharedDense
-from graphdp.ensemble.optimiser import Adam
-from graphdp.ensemble.private import GaussianNoise
-from graphdp.ensemble.sampling import FixedRounds, PoissonRounds
 from graphdp.errors import GraphDPError
 from graphdp.rng import generator
+from graphdp.training import MLP, DPAdam, Member, chunk, train
+from graphdp.training.features import SharedDense
+from graphdp.training.optimiser import Adam
+from graphdp.training.private import GaussianNoise
+from graphdp.training.sampling import FixedRounds, PoissonRounds
 
 FAILURE = 1e-6
 

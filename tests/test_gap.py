@@ -8,14 +8,23 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from graphdp import degree
 from graphdp.data.csbm import csbm
-from graphdp.ensemble import chunk
+from graphdp.graphs import bounds, degree
 from graphdp.methods import gap, mlp
-from graphdp.methods import training as stages
+from graphdp.methods import train_runs as stages
 from graphdp.methods.block import Block
-from graphdp.privacy.cells import calibrate_cell
+from graphdp.methods.gap import method as gap_method
+from graphdp.methods.mlp import method as mlp_method
 from graphdp.privacy.plan import Plan
+from graphdp.training import chunk
+from graphdp.workflow.calibrations import calibrate_cell
+
+
+def block_of(graph, method, level, epsilon, seeds, **more):
+    return Block(
+        graph=graph, dataset="small", method=method, level=level, epsilon=epsilon, seeds=seeds,
+        study_seed=7, split_rule="shared", **more,
+    )  # fmt: skip
 
 
 class Recorder:
@@ -40,10 +49,10 @@ def test_each_degree_bound_is_aggregated_over_its_own_edges(max_degree):
         for point in points
     ]
     plans = [gap.plan_settings("node", setting) for setting in settings]
-    block = Block(graph, "small", "gap", "node", "4", [0, 1], 7, "shared")
+    block = block_of(graph, "gap", "node", "4", [0, 1])
     train = block.split(0).train.size
     entries = calibrate_cell("small", "gap", "node", "4", plans, [train], graph.num_edges, "auto")
-    block = Block(graph, "small", "gap", "node", "4", [0, 1], 7, "shared", calibrations=entries)
+    block = block_of(graph, "gap", "node", "4", [0, 1], calibrations=entries)
     edges = graph.indptr, graph.indices, max_degree
     masks = {
         f"{max_degree}": {seed: degree.bound_out_degree(*edges, seed) for seed in (0, 1)},
@@ -54,7 +63,7 @@ def test_each_degree_bound_is_aggregated_over_its_own_edges(max_degree):
     }
     cache = Recorder()
     released = [gap.release_settings("node", setting) for setting in settings]
-    records = gap.aggregate(block, released, None, masks, cache)
+    records = gap_method.aggregate(block, released, None, masks, cache)
 
     assert [(r["seed"], r["settings"]) for r in records] == [
         (seed, setting) for setting in released for seed in (0, 1)
@@ -62,7 +71,7 @@ def test_each_degree_bound_is_aggregated_over_its_own_edges(max_degree):
     streams = set()
     for record in records:
         keep, release = cache.asked[int(record["key"])]
-        assert np.array_equal(keep, masks[degree.bound_name(record["settings"])][record["seed"]])
+        assert np.array_equal(keep, masks[bounds.bound_name(record["settings"])][record["seed"]])
         # The same noise multiplier and sensitivity √D under both.
         multiplier = entries[0]["noise_multiplier"]
         assert release.noise_std == pytest.approx(multiplier * math.sqrt(max_degree), rel=1e-12)
@@ -82,16 +91,19 @@ def test_dropout_reaches_every_network_and_has_no_name_where_there_is_none(metho
     real = stages.train
     monkeypatch.setattr(stages, "train", lambda *a, **k: (networks.append(a[0]), real(*a, **k))[1])
     name = method.__name__.rpartition(".")[2]
-    block = Block(graph, "small", name, "none", "inf", [0], 7, "shared")
+    block = block_of(graph, name, "none", "inf", [0])
     if method is gap:
         encoder, other = (gap.encoder_settings("none", s) for s in (dropped, plain))
         assert encoder == other | {"dropout": 0.5}
-        embeddings = gap.encode(block, [encoder])
-        releases = [{"seed": 0, "settings": gap.release_settings("none", dropped), "key": "x"}]
+        embeddings = gap_method.encode(block, [encoder])
+        own = gap.release_settings("none", dropped)
+        releases = [{"seed": 0, "settings": own, "key": "x", "executed": None}]
         sums = np.zeros((dropped["hops"], graph.num_nodes, dropped["hidden"]), np.float32)
-        gap.fit(block, [dropped], embeddings, releases, SimpleNamespace(load=lambda name: sums))
+        gap_method.fit(
+            block, [dropped], embeddings, releases, SimpleNamespace(load=lambda name: sums)
+        )
     else:
-        mlp.fit(block, [dropped])
+        mlp_method.fit(block, [dropped])
     assert [network.dropout for network in networks] == [0.5] * (2 if method is gap else 1)
 
 
@@ -102,12 +114,12 @@ def replaceable(method, adjacency, calibrate_for="published", **changes):
     setting = method.Node(**level).model_dump(exclude_none=True)
     plan = method.plan_settings("node", setting)
     name = method.__name__.rpartition(".")[2]
-    block = Block(graph, "small", name, "node", "4", [0, 1], 7, "shared")
+    block = block_of(graph, name, "node", "4", [0, 1])
     train = block.split(0).train.size
     entries = calibrate_cell(
         "small", name, "node", "4", [plan], [train], graph.num_edges, "auto", calibrate_for
     )
-    block = Block(graph, "small", name, "node", "4", [0, 1], 7, "shared", calibrations=entries)
+    block = block_of(graph, name, "node", "4", [0, 1], calibrations=entries)
     return block, setting, Plan.from_dict(entries[0]["plan"]), entries[0]["noise_multiplier"]
 
 
@@ -136,13 +148,15 @@ def test_every_phase_trains_as_its_plan_says(adjacency, kind, sampling, calibrat
     monkeypatch.setattr(stages, "train", spy)
     monkeypatch.setattr(chunk, "GaussianNoise", Noise)
     block, setting, plan, multiplier = replaceable(gap, adjacency, calibrate_for, max_degree=9)
-    encoders = gap.encode(block, [gap.encoder_settings("node", setting)])
+    encoders = gap_method.encode(block, [gap.encoder_settings("node", setting)])
     edges = block.graph.indptr, block.graph.indices, 9
     masks = {"9": {seed: degree.bound_out_degree(*edges, seed) for seed in (0, 1)}}
     cache = Recorder()
-    records = gap.aggregate(block, [gap.release_settings("node", setting)], encoders, masks, cache)
+    records = gap_method.aggregate(
+        block, [gap.release_settings("node", setting)], encoders, masks, cache
+    )
     cache.load = lambda name: np.zeros((setting["hops"], block.graph.num_nodes, 16), np.float32)
-    fitted = gap.fit(block, [setting], encoders, records, cache)
+    fitted = gap_method.fit(block, [setting], encoders, records, cache)
     encoder, aggregation, classifier = plan.mechanisms
     assert encoder.kind == classifier.kind == kind
     assert len(given) == len(scales) == 2
@@ -166,7 +180,7 @@ def test_every_phase_trains_as_its_plan_says(adjacency, kind, sampling, calibrat
     given.clear()
     scales.clear()
     block, setting, plan, multiplier = replaceable(mlp, adjacency, calibrate_for)
-    mlp.fit(block, [setting])
+    mlp_method.fit(block, [setting])
     (mechanism,), ((training, _),) = plan.mechanisms, given
     assert (mechanism.kind, training.sampling) == (kind, sampling)
     assert (training.sampling_rate, training.steps) == (mechanism.sampling_rate, mechanism.steps)
@@ -194,6 +208,6 @@ def test_the_two_adjacencies_share_no_stream_and_the_usual_one_has_no_name():
 def test_studies_with_another_split_or_checkpoint_share_no_stream(change):
     """What they train differs: releases of both with one noise would show the difference bare."""
     graph = csbm(200, 6, 12, 3.25, 0.5, 0)
-    usual = Block(graph, "small", "gap", "node", "4", [0], 7, "shared")
+    usual = block_of(graph, "gap", "node", "4", [0])
     other = dataclasses.replace(usual, **change)
     assert usual.stream(0, "noise") != other.stream(0, "noise")

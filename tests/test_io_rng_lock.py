@@ -9,8 +9,9 @@ import textwrap
 import numpy as np
 import pytest
 
-from graphdp import io, lock, rng
+from graphdp import io, rng
 from graphdp.errors import GraphDPError
+from graphdp.workflow import lock
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path):
@@ -66,7 +67,7 @@ def test_different_names_are_different_streams():
 
 HOLDER = """
 import sys, time
-from graphdp import lock
+from graphdp.workflow import lock
 lock.hold(sys.argv[1])
 print("held", flush=True)
 time.sleep(60)

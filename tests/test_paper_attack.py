@@ -9,7 +9,7 @@ from graphdp.paper import printing
 from graphdp.paper.attack import read_attacks, show_table3, table3
 from graphdp.paper.cells import read_published
 from graphdp.paper.select import bootstrap_ci
-from paper_fixture import attacks, synthetic_attacks
+from paper_fixture import attacks, published_with_an_unknown_method, synthetic_attacks
 
 PUBLISHED = Path(__file__).parent.parent / "config" / "published" / "gap.csv"
 
@@ -18,7 +18,6 @@ def context(*datasets):
     return {
         "datasets": list(datasets),
         "published": str(PUBLISHED),
-        "methods": ["gap", "mlp"],
         "experiments": {},
         "attacks": attacks(),
     }
@@ -45,8 +44,13 @@ def test_table_3_stands_beside_the_papers_numbers_on_its_datasets_only(tmp_path)
     assert len(facebook) == 18
     assert facebook.loc["mlp", "8"]["missing_reason"] == "no result in rows.csv"
     assert facebook.loc["mlp", "16"]["missing_reason"] == "not requested in this run"
-    assert facebook.loc["sage", "4"]["missing_reason"] == "method not yet part of the pipeline"
+    assert facebook.loc["sage", "4"]["missing_reason"] == "not requested in this run"
     assert (facebook["published_mean"].notna()).all()
+    other = context("facebook") | {
+        "published": published_with_an_unknown_method(PUBLISHED, tmp_path)
+    }
+    unknown = table3(rows, other).set_index(["method", "epsilon"]).loc["gin", "4"]
+    assert unknown["missing_reason"] == "method not yet part of the pipeline"
 
 
 def test_the_printed_table_labels_every_epsilon(tmp_path):

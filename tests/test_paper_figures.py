@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from graphdp.errors import GraphDPError
+from graphdp.methods.gap import figures as gap
 from graphdp.paper import accuracy, figures, report, rows, style, tables
 from graphdp.paper.panels import set_ticks, summary_of
-from paper_fixture import context, synthetic_rows
+from graphdp.paper.plots import accuracy_figure
+from paper_fixture import context, published_with_an_unknown_method, synthetic_rows
 
 PUBLISHED = Path(__file__).parents[1] / "config" / "published" / "gap.csv"
 
@@ -52,7 +54,7 @@ def _texts(figure):
 
 
 def test_figure_6_draws_every_method_at_every_epsilon(frame, study):
-    figure = figures.figure6(frame, study)
+    figure = accuracy_figure(frame, study)
     panels = _panels(figure)
     assert list(panels) == [
         "facebook, edge level",
@@ -74,7 +76,7 @@ def test_figure_6_draws_every_method_at_every_epsilon(frame, study):
 
 
 def test_figure_6_names_the_basis_and_shows_printed_numbers_on_the_same_dataset(frame, study):
-    panels = _panels(figures.figure6(frame, study))
+    panels = _panels(accuracy_figure(frame, study))
     edge, node = (
         panels["pubmed, edge level"].get_xlabel(),
         panels["pubmed, node level"].get_xlabel(),
@@ -94,21 +96,28 @@ def test_figure_6_names_the_basis_and_shows_printed_numbers_on_the_same_dataset(
     assert not panels["pubmed, node level"].containers
 
 
-def test_figure_6_says_what_is_not_shown(frame, study):
-    texts = _texts(figures.figure6(frame, study))
+def test_figure_6_says_what_is_not_shown(tmp_path, frame, study):
+    texts = _texts(accuracy_figure(frame, study))
     assert any(
-        "not shown: SAGE-∞, SAGE-EDP, SAGE-NDP (method not yet part of the pipeline)"
+        "not shown: SAGE-∞ on facebook, SAGE-EDP on facebook, SAGE-NDP on facebook (not requested "
+        "in this run)" in text.replace("\n", " ")
+        for text in texts
+    )
+    unknown = study | {"published": published_with_an_unknown_method(PUBLISHED, tmp_path)}
+    texts = _texts(accuracy_figure(frame, unknown))
+    assert any(
+        "not shown: GIN-∞, GIN-EDP, GIN-NDP (method not yet part of the pipeline)"
         in text.replace("\n", " ")
         for text in texts
     )
     partly = frame[~((frame["dataset"] == "pubmed") & (frame["epsilon"] == "4"))]
-    texts = [t.replace("\n", " ") for t in _texts(figures.figure6(partly, study))]
+    texts = [t.replace("\n", " ") for t in _texts(accuracy_figure(partly, study))]
     assert any("some ε of GAP-EDP on pubmed (no result in rows.csv)" in text for text in texts)
 
 
 def test_figures_say_over_how_many_seeds_their_means_are(frame, study):
     def told(rows):
-        return " ".join(_texts(figures.figure6(rows, study))).replace("\n", " ")
+        return " ".join(_texts(accuracy_figure(rows, study))).replace("\n", " ")
 
     assert "mean over 5 seeds;" in told(frame)
     pubmed, first = frame["dataset"] == "pubmed", frame["seed"] < 1
@@ -122,7 +131,7 @@ def test_figures_say_over_how_many_seeds_their_means_are(frame, study):
 def test_figure_6_keeps_equal_accuracies_at_a_single_epsilon_apart(frame, study):
     one = frame[(frame["level"] != "node") | (frame["epsilon"] == "8")].copy()
     one.loc[one["level"] == "node", ["val_accuracy", "test_accuracy"]] = 0.6
-    panel = _panels(figures.figure6(one, study))["pubmed, node level"]
+    panel = _panels(accuracy_figure(one, study))["pubmed, node level"]
     lines = _lines(panel)
     (gap,), (mlp,) = (lines[name][0] for name in ("GAP-NDP", "MLP-DP"))
     assert lines["GAP-NDP"][1] == lines["MLP-DP"][1]
@@ -131,7 +140,7 @@ def test_figure_6_keeps_equal_accuracies_at_a_single_epsilon_apart(frame, study)
 
 
 def test_figure_7_compares_with_and_without_the_encoder(frame, study):
-    panels = _panels(figures.figure7(frame, study))
+    panels = _panels(gap.figure7(frame, study))
     assert len(panels) == 4
     node = _lines(panels["facebook, node level"])
     assert set(node) == {"GAP-NDP with encoder", "GAP-NDP without encoder"}
@@ -144,7 +153,7 @@ def test_figure_7_compares_with_and_without_the_encoder(frame, study):
 
 
 def test_figure_8_draws_one_line_per_epsilon_over_the_hops(frame, study):
-    panels = _panels(figures.figure8(frame, study))
+    panels = _panels(gap.figure8(frame, study))
     lines = _lines(panels["pubmed, edge level"])
     assert set(lines) == {"0.5", "1", "4"}
     assert all(list(x) == [1, 2] for x, _ in lines.values())
@@ -162,7 +171,7 @@ def test_figure_8_draws_one_line_per_epsilon_over_the_hops(frame, study):
 
 
 def test_figure_9_draws_one_line_per_epsilon_over_the_degrees(frame, study):
-    panels = _panels(figures.figure9(frame, study))
+    panels = _panels(gap.figure9(frame, study))
     assert list(panels) == ["facebook, node level", "pubmed, node level"]
     lines = _lines(panels["pubmed, node level"])
     assert set(lines) == {"2", "8"}
@@ -170,27 +179,29 @@ def test_figure_9_draws_one_line_per_epsilon_over_the_degrees(frame, study):
     assert panels["pubmed, node level"].get_xscale() == "log"
 
 
-@pytest.mark.parametrize("name", [name for name in figures.FIGURES if name != "scorecard"])
+@pytest.mark.parametrize("name", [name for name in figures.figures() if name != "scorecard"])
 def test_a_figure_without_data_says_what_is_missing(frame, name):
     absent = context(datasets=(), unavailable={"reddit": "no network"})
-    figure = figures.FIGURES[name].draw(frame, absent)
+    figure = figures.figures()[name].draw(frame, absent)
     texts = _texts(figure)
     assert any("no results: dataset not available: no" in t.replace("\n", " ") for t in texts)
     unasked = context(datasets=("pubmed",))
     unasked["experiments"] = {}
-    texts = _texts(figures.FIGURES[name].draw(frame, unasked))
+    texts = _texts(figures.figures()[name].draw(frame, unasked))
     assert "no results: not requested in this run" in [t.replace("\n", " ") for t in texts]
     nothing = context(datasets=())
-    assert any("no dataset" in text for text in _texts(figures.FIGURES[name].draw(frame, nothing)))
+    assert any(
+        "no dataset" in text for text in _texts(figures.figures()[name].draw(frame, nothing))
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "datasets"),
-    [(name, ("facebook", "pubmed")) for name in figures.FIGURES]
+    [(name, ("facebook", "pubmed")) for name in figures.figures()]
     + [("figure6", ("facebook",)), ("figure9", ("pubmed",))],
 )
 def test_nothing_is_cut_or_covered(frame, name, datasets):
-    figure = figures.FIGURES[name].draw(frame, context(datasets=datasets, published=PUBLISHED))
+    figure = figures.figures()[name].draw(frame, context(datasets=datasets, published=PUBLISHED))
     with style.theme():
         figure.draw_without_rendering()
         page = figure.bbox
@@ -233,7 +244,7 @@ def test_equal_rows_give_equal_bytes(tmp_path, written, study):
 
 
 def test_an_unknown_figure_is_refused(tmp_path, written, study):
-    with pytest.raises(GraphDPError, match="no figure is called 'figure5'; there are figure6"):
+    with pytest.raises(GraphDPError, match="no figure is called 'figure5'; there are scorecard"):
         figures.build_figure("figure5", written, study, tmp_path / "x.svg", tmp_path / "x.png")
 
 
@@ -280,6 +291,7 @@ def page(tmp_path_factory, written):
     study = context(
         datasets=("facebook", "pubmed"), published=PUBLISHED, unavailable={"amazon": "no <network>"}
     )
+    study["published"] = published_with_an_unknown_method(PUBLISHED, folder)
     study["calibrations"][0]["assumptions"] = ["The number of edges is public."]
     made = {}
     for name in ("table1", "accuracy", "table2"):

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from graphdp.methods.progap.figures import figure3, figure4, layerwise
 from graphdp.paper import cells, figures, rows, select, style, tables
 from paper_fixture import context, synthetic_rows
 
@@ -100,7 +101,7 @@ def test_published_numbers_of_progap():
 
 
 def test_table_2_shows_ours_beside_the_printed_numbers(frame, study):
-    table = tables.TABLES["progap_table2"].make(frame, study)
+    table = tables.tables()["progap_table2"].make(frame, study)
     assert set(table["dataset"]) == {"facebook", "reddit", "amazon", "fb-100", "wenet", "pubmed"}
     table = table.set_index(["dataset", "method", "level", "epsilon"])
     assert len(table.loc["facebook"]) == 11
@@ -111,19 +112,19 @@ def test_table_2_shows_ours_beside_the_printed_numbers(frame, study):
     assert table.loc[("wenet", "gap", "none", "inf"), "missing_reason"] == cells.NOT_REQUESTED
     # The frozen and the recorded models of the other experiments take no part in the choice.
     assert mine["settings_compared"] == 3
-    first = tables.TABLES["progap_table1"].make(frame, study).set_index("dataset")
+    first = tables.tables()["progap_table1"].make(frame, study).set_index("dataset")
     assert first.loc["wenet", "published_edges"] == 22_684_206
 
 
 def test_figure_2_draws_progap_beside_gap(frame, study):
-    found = panels(figures.FIGURES["progap_figure2"].draw(frame, study))
+    found = panels(figures.figures()["progap_figure2"].draw(frame, study))
     edge = lines(found["pubmed, edge level"])
     assert set(edge) == {"ProGAP-EDP", "GAP-EDP", "ProGAP-∞", "MLP"}
     assert list(edge["ProGAP-EDP"][0]) == [0.25, 1]
 
 
 def test_figure_3_draws_every_epoch_of_every_stage(frame, study):
-    figure = figures.progap_figure3(frame, study)
+    figure = figure3(frame, study)
     found = panels(figure)
     assert list(found) == [
         f"{dataset}, {level} level"
@@ -149,7 +150,7 @@ def test_figure_3_draws_every_epoch_of_every_stage(frame, study):
 
 
 def test_figure_4_draws_one_line_per_epsilon_over_the_depths(frame, study):
-    figure = figures.progap_figure4(frame, study)
+    figure = figure4(frame, study)
     found = panels(figure)
     drawn = lines(found["facebook, edge level"])
     assert set(drawn) == {"0.25", "1"}
@@ -159,7 +160,7 @@ def test_figure_4_draws_one_line_per_epsilon_over_the_depths(frame, study):
 
 
 def test_the_layerwise_figure_compares_the_two_ways_to_train(frame, study):
-    found = panels(figures.progap_layerwise(frame, study))
+    found = panels(layerwise(frame, study))
     drawn = lines(found["pubmed, edge level"])
     assert set(drawn) == {"ProGAP-EDP progressive", "ProGAP-EDP layer-wise"}
     x = {label: list(where) for label, (where, _) in drawn.items()}
@@ -168,9 +169,9 @@ def test_the_layerwise_figure_compares_the_two_ways_to_train(frame, study):
     assert 5 < gain[0] < 11  # the synthetic accuracy falls by eight points
 
 
-@pytest.mark.parametrize("name", [n for n in figures.FIGURES if n.startswith("progap")])
+@pytest.mark.parametrize("name", [n for n in figures.figures() if n.startswith("progap")])
 def test_nothing_is_cut_or_covered(frame, study, name):
-    figure = figures.FIGURES[name].draw(frame, study)
+    figure = figures.figures()[name].draw(frame, study)
     with style.theme():
         figure.draw_without_rendering()
         page = figure.bbox
@@ -181,7 +182,7 @@ def test_nothing_is_cut_or_covered(frame, study, name):
 
 
 def test_rows_without_curves_leave_figure_3_empty(frame, study):
-    figure = figures.progap_figure3(frame.drop(columns="curves"), study)
+    figure = figure3(frame.drop(columns="curves"), study)
     assert any(text.startswith("no results: no result in rows.csv") for text in texts(figure))
 
 

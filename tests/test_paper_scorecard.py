@@ -8,7 +8,7 @@ import pytest
 from graphdp.errors import GraphDPError
 from graphdp.paper import rows as tidy
 from graphdp.paper import scorecard, select
-from graphdp.paper.labels import is_level
+from graphdp.privacy.protection import is_level
 from paper_fixture import context, synthetic_rows
 
 PUBLISHED = Path(__file__).parent.parent / "config/published/gap.csv"

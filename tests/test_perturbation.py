@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse, stats
 
-from graphdp import perturbation
 from graphdp.data.graph import csr_from_edges
 from graphdp.errors import GraphDPError
-from graphdp.perturbation import (
+from graphdp.graphs import perturbation
+from graphdp.graphs.perturbation import (
     PERTURBATIONS,
     asymmetric_probabilities,
     edge_rand_probabilities,

@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphdp.errors import GraphDPError
+from graphdp.methods.gap.plan import gap_plan
+from graphdp.methods.mlp.plan import mlp_plan
 from graphdp.privacy import accounting
 from graphdp.privacy.accounting import (
     ACCOUNTANTS,
@@ -21,8 +23,8 @@ from graphdp.privacy.accounting import (
     gaussian_delta,
     gaussian_epsilon,
 )
+from graphdp.privacy.mechanisms.base import Steps
 from graphdp.privacy.plan import GaussianReleases, Plan, PoissonDPSGD, Sensitivity, UnnoisedRelease
-from graphdp.privacy.plans import gap_plan, mlp_plan
 
 UNIT = Sensitivity(1.0, "1", "by definition")
 #: GAP-NDP as in the papers on a Facebook-sized graph: 2 × 773 DP-Adam steps and two hops.
@@ -114,8 +116,9 @@ def native_autodp(plan, noise):
     composition = plan.composition
     step = GaussianMechanism(noise)
     amplify = AmplificationBySampling(PoissonSampling=True)
-    sampled = [amplify(step, rate, improved_bound_flag=True) for rate, _ in composition.sampled]
-    counts = [steps for _, steps in composition.sampled]
+    steps = [pair for term in composition.terms if isinstance(term, Steps) for pair in term.steps]
+    sampled = [amplify(step, rate, improved_bound_flag=True) for rate, _ in steps]
+    counts = [count for _, count in steps]
     return Composition()([step, *sampled], [composition.gaussian, *counts])
 
 

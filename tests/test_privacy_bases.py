@@ -10,12 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphdp.errors import GraphDPError
+from graphdp.methods.registry import analyses
 from graphdp.privacy import accounting
-from graphdp.privacy.bases import bases, calibration_plan
 from graphdp.privacy.calibration import calibrate
 from graphdp.privacy.composition import composed_epsilon, epsilon_at, parts, smallest_epsilon
+from graphdp.privacy.mechanisms.without_replacement_dpsgd import WithoutReplacementSteps
 from graphdp.privacy.plan import Composition, GaussianReleases, PoissonDPSGD
 from graphdp.privacy.selection import composition_epsilon, search_epsilon
+from graphdp.workflow.calibrations import calibration_plan
 
 NODE = {
     "hops": 2,
@@ -40,7 +42,7 @@ TRAIN = 19800
 
 
 def by_name(method, level, plan_settings, num_train=None):
-    plans = bases(method, level, plan_settings, num_train)
+    plans = analyses(method, level, plan_settings, num_train)
     return {(plan.basis, plan.adjacency): plan for plan in plans}
 
 
@@ -167,7 +169,7 @@ def by_name(method, level, plan_settings, num_train=None):
     ],
 )
 def test_every_analysis_is_there_with_its_status(method, level, plan_settings, expected):
-    plans = bases(method, level, plan_settings, TRAIN)
+    plans = analyses(method, level, plan_settings, TRAIN)
     assert {(p.basis, p.adjacency, p.status) for p in plans} == expected
     stated = "corrected" if "degree_bound" in plan_settings else "as_published"
     assert plans[0].basis == stated
@@ -175,15 +177,15 @@ def test_every_analysis_is_there_with_its_status(method, level, plan_settings, e
 
 def test_public_candidates_give_node_add_remove_the_epsilon_that_sampling_claims():
     """Same noise, same ε; and the analysis that the noise is calibrated for is that adjacency's."""
-    published = bases("gap", "node", NODE, TRAIN)[0]
-    public, participant, replaced = bases("gap", "node", NODE | PUBLIC, TRAIN)
+    published = analyses("gap", "node", NODE, TRAIN)[0]
+    public, participant, replaced = analyses("gap", "node", NODE | PUBLIC, TRAIN)
     noise = calibrate(published, 8, 1e-5).noise_multiplier
     assert calibrate(public, 8, 1e-5).noise_multiplier == noise
     assert epsilon_at(public, public, noise, 1e-5) == pytest.approx(8, rel=1e-5)
     assert epsilon_at(participant, public, noise, 1e-5) == pytest.approx(8, rel=1e-5)
     assert epsilon_at(replaced, public, noise, 1e-5) > 16
     for calibrate_for in ("published", "corrected"):
-        chosen = calibration_plan("gap", "node", NODE | PUBLIC, TRAIN, calibrate_for)
+        chosen = calibration_plan(analyses("gap", "node", NODE | PUBLIC, TRAIN), calibrate_for)
         assert chosen == public
     for plan in (public, participant, replaced):
         assert not any("sampled without" in text for text in plan.assumptions)
@@ -203,8 +205,8 @@ def test_an_undirected_edge_costs_more_than_published(published, undirected):
 
 def test_progap_has_gaps_bases_at_as_many_aggregations_and_phases():
     """K = 1: both train twice and aggregate once, so every basis reads the same ε."""
-    gap = bases("gap", "node", NODE | {"hops": 1}, TRAIN)
-    progap = bases("progap", "node", PROGAP | {"depth": 1}, TRAIN)
+    gap = analyses("gap", "node", NODE | {"hops": 1}, TRAIN)
+    progap = analyses("progap", "node", PROGAP | {"depth": 1}, TRAIN)
     for one, other in zip(gap, progap, strict=True):
         assert (one.basis, one.adjacency) == (other.basis, other.adjacency)
         assert epsilon_at(one, gap[0], 1.3, 1e-5) == epsilon_at(other, progap[0], 1.3, 1e-5)
@@ -232,7 +234,7 @@ def test_the_official_progap_code_adds_six_percent_more_noise_at_edge_level():
 @given(st.integers(1, 6), st.floats(0.5, 30), st.floats(1e-9, 1e-3))
 def test_progaps_closed_form_of_theorem_4_1_holds_and_is_loose(depth, noise, delta):
     """Theorem 4.1: ε = K/2σ² + √(2K log(1/δ))/σ."""
-    plan = bases("progap", "edge", {"depth": depth})[0]
+    plan = analyses("progap", "edge", {"depth": depth})[0]
     log = math.log(1 / delta)
     printed = depth / (2 * noise**2) + math.sqrt(2 * depth * log) / noise
     assert epsilon_at(plan, plan, noise, delta) <= printed
@@ -259,7 +261,7 @@ def test_theorem_4_2_of_progap_as_printed_is_no_bound(rate, noise):
     assert of_exponent(1 / noise**2) == pytest.approx(true, rel=1e-6, abs=1e-12)
     assert of_exponent(1 / (2 * noise**2)) < true * (1 - 1e-3)
     # The accountant's curve is not the printed one.
-    plan = bases("progap", "node", PROGAP | {"depth": 0, "epochs": 1, "batch_size": 1}, 1)[0]
+    plan = analyses("progap", "node", PROGAP | {"depth": 0, "epochs": 1, "batch_size": 1}, 1)[0]
     step = PoissonDPSGD("q", rate, 1, plan.mechanisms[0].max_grad_norm, "stage0")
     composition = plan.__class__(**vars(plan) | {"mechanisms": (step,)}).composition
     assert accounting.autodp_rdp_curve(composition, noise)(2) == pytest.approx(true, rel=1e-5)
@@ -278,7 +280,7 @@ def test_undirected_is_exactly_the_gaussian_of_twice_the_squared_norm(hops, nois
 
 def test_the_reference_itself_reads_what_the_accountant_reads():
     for method, plan_settings in (("gap", NODE), ("mlp", MLP)):
-        reference = bases(method, "node", plan_settings, TRAIN)[0]
+        reference = analyses(method, "node", plan_settings, TRAIN)[0]
         expected = accounting.epsilon(reference, 1.1, 1e-5)
         assert epsilon_at(reference, reference, 1.1, 1e-5) == pytest.approx(expected, rel=1e-9)
 
@@ -421,8 +423,8 @@ def test_rounds_of_fixed_size_with_and_without_a_record_are_poissons_at_twice_th
 def test_rounds_of_fixed_size_with_a_replaced_record_stay_below_the_theorem(noise):
     """Tries to break it: all gradients in {-C, 0, C}, N = 4 or 5, every batch size."""
     for count, size in ((4, 1), (4, 2), (5, 3), (4, 4)):
-        composition = Composition(0, (), False, fixed=((size / count, 1),))
-        bound = accounting.fixed_rdp(composition, noise)
+        composition = Composition((WithoutReplacementSteps(((size / count, 1),)),))
+        bound = accounting.rdp_curve(composition, noise)
         for rest in itertools.combinations_with_replacement((-1, 0, 1), count - 1):
             for one, other in itertools.permutations((-1, 0, 1), 2):
                 # The noise is in units of the sensitivity 2C.
@@ -435,13 +437,13 @@ def test_rounds_of_fixed_size_with_a_replaced_record_stay_below_the_theorem(nois
 
 
 def test_the_search_is_charged_for_samples_of_a_fixed_size():
-    reference = bases("mlp", "node", MLP | REPLACE, TRAIN)[0]
+    reference = analyses("mlp", "node", MLP | REPLACE, TRAIN)[0]
     model = parts(reference, reference, 1.4)
     single = epsilon_at(reference, reference, 1.4, 1e-5)
     assert search_epsilon([model], 1, 1e-5) == pytest.approx(single, rel=1e-9)
     assert single < search_epsilon([model] * 3, 3, 1e-5) < 3 * single
     # Three models are one of three times the steps.
-    longer = bases("mlp", "node", MLP | REPLACE | {"epochs": 30}, TRAIN)[0]
+    longer = analyses("mlp", "node", MLP | REPLACE | {"epochs": 30}, TRAIN)[0]
     assert abs(longer.mechanisms[0].steps - 3 * reference.mechanisms[0].steps) <= 2
     joint = composition_epsilon([model] * 3, 1e-5)
     assert joint == pytest.approx(epsilon_at(longer, longer, 1.4, 1e-5), rel=3e-3)
@@ -449,7 +451,7 @@ def test_the_search_is_charged_for_samples_of_a_fixed_size():
 
 @pytest.mark.parametrize(("batch_size", "steps"), [(256, 770), (200, 990), (30_000, 0)])
 def test_as_implemented_leaves_out_the_last_partial_batch_of_an_epoch(batch_size, steps):
-    plans = bases("mlp", "node", MLP | {"batch_size": batch_size}, TRAIN)
+    plans = analyses("mlp", "node", MLP | {"batch_size": batch_size}, TRAIN)
     implemented = [p for p in plans if p.basis == "as_implemented"]
     published = plans[0].mechanisms[0].steps
     told = [steps] if steps not in (0, published) else []
@@ -465,7 +467,7 @@ def test_as_implemented_leaves_out_the_last_partial_batch_of_an_epoch(batch_size
     st.sampled_from([{}, REPLACE]),
 )
 def test_epsilon_of_every_basis_falls_with_noise(noise, factor, method, adjacency):
-    plans = bases(method, "node", (NODE if method == "gap" else MLP) | adjacency, TRAIN)
+    plans = analyses(method, "node", (NODE if method == "gap" else MLP) | adjacency, TRAIN)
     for plan in plans:
         more = epsilon_at(plan, plans[0], noise, 1e-5)
         less = epsilon_at(plan, plans[0], noise * factor, 1e-5)
@@ -486,20 +488,20 @@ def test_epsilon_of_every_basis_falls_with_noise(noise, factor, method, adjacenc
 def test_calibration_aims_at_the_published_or_the_first_corrected_analysis(
     method, level, plan_settings, adjacency
 ):
-    arguments = (method, level, plan_settings, TRAIN)
-    published, corrected = (calibration_plan(*arguments, w) for w in ("published", "corrected"))
-    assert published == bases(*arguments)[0]
+    plans = analyses(method, level, plan_settings, TRAIN)
+    published, corrected = (calibration_plan(plans, w) for w in ("published", "corrected"))
+    assert published == plans[0]
     assert corrected.adjacency == adjacency
     assert corrected.status != "refuted"
     with pytest.raises(GraphDPError, match="choose published or corrected"):
-        calibration_plan(*arguments, "correct")
+        calibration_plan(plans, "correct")
 
 
 def test_edge_cases():
-    reference, undirected = bases("gap", "edge", {"hops": 2})
+    reference, undirected = analyses("gap", "edge", {"hops": 2})
     assert epsilon_at(undirected, reference, 0.0, 1e-5) == math.inf
     assert epsilon_at(undirected, reference, math.inf, 1e-5) == 0
-    none, no_edges = bases("mlp", "none", {})
+    none, no_edges = analyses("mlp", "none", {})
     assert epsilon_at(none, none, 0.0, 1e-5) == math.inf
     assert epsilon_at(no_edges, none, 0.0, 1e-5) == 0
 
@@ -507,12 +509,14 @@ def test_edge_cases():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: bases("gat", "edge", {}), "no bases for method 'gat'"),
-        (lambda: bases("gap", "node", NODE), "give num_train"),
-        (lambda: epsilon_at(*bases("gap", "edge", {"hops": 1}), -1, 1e-5), "noise multiplier"),
-        (lambda: epsilon_at(*bases("gap", "edge", {"hops": 1}), 1, 1.0), "delta"),
+        (lambda: analyses("gat", "edge", {}), "no method is called 'gat'"),
+        (lambda: analyses("gap", "node", NODE), "give num_train"),
+        (lambda: epsilon_at(*analyses("gap", "edge", {"hops": 1}), -1, 1e-5), "noise multiplier"),
+        (lambda: epsilon_at(*analyses("gap", "edge", {"hops": 1}), 1, 1.0), "delta"),
         (
-            lambda: parts(bases("gap", "node", NODE, 99)[0], bases("mlp", "node", MLP, 99)[0], 1.0),
+            lambda: parts(
+                analyses("gap", "node", NODE, 99)[0], analyses("mlp", "node", MLP, 99)[0], 1.0
+            ),
             "has no noise in the reference",
         ),
         (lambda: search_epsilon([()], 0.5, 1e-5), "mean_trials"),
@@ -529,7 +533,7 @@ def test_bad_input_is_one_line(call, message):
 
 
 def edge_parts(hops, noise):
-    plan = bases("gap", "edge", {"hops": hops})[0]
+    plan = analyses("gap", "edge", {"hops": hops})[0]
     return parts(plan, plan, noise)
 
 
@@ -542,8 +546,8 @@ def test_composition_over_gaussian_models_is_exact():
 
 
 def test_composition_over_sampled_models_is_that_of_one_long_model():
-    plan = bases("gap", "node", NODE, TRAIN)[0]
-    twice = bases("gap", "node", NODE | {"hops": 4, "epochs": 20}, TRAIN)[0]
+    plan = analyses("gap", "node", NODE, TRAIN)[0]
+    twice = analyses("gap", "node", NODE | {"hops": 4, "epochs": 20}, TRAIN)[0]
     once = parts(plan, plan, 1.2)
     # 2 x floor(10 N / B) and floor(20 N / B) differ by at most one of 1,500 rounds.
     expected = composed_epsilon(parts(twice, twice, 1.2), 1e-5)
@@ -618,7 +622,7 @@ def test_search_epsilon_is_the_theorem_evaluated_for_a_gaussian():
 
 
 def test_conversion_is_the_accountants():
-    plan = bases("mlp", "node", MLP, TRAIN)[0]
+    plan = analyses("mlp", "node", MLP, TRAIN)[0]
     composition = plan.composition
     curve = accounting.autodp_rdp_curve(composition, 1.3)
     expected, _ = accounting.autodp_rdp_epsilon(composition, 1.3, 1e-5)

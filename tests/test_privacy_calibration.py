@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from graphdp.errors import GraphDPError
 from graphdp.io import write_json
+from graphdp.methods.gap.plan import gap_plan
+from graphdp.methods.mlp.plan import mlp_plan
 from graphdp.privacy import accounting, calibration
 from graphdp.privacy.calibration import LEAST_SHARE, calibrate, default_delta
 from graphdp.privacy.plan import Plan
-from graphdp.privacy.plans import gap_plan, mlp_plan
 
 TRAINING = {"num_train": 19800, "batch_size": 256, "epochs": 10, "max_grad_norm": 1.0}
 GAP_NODE = gap_plan("node", hops=2, max_degree=100, **TRAINING)

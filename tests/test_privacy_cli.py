@@ -7,8 +7,10 @@ import sys
 import pytest
 
 from graphdp import cli
+from graphdp.methods.gap.plan import gap_plan
+from graphdp.methods.mlp.plan import mlp_plan
+from graphdp.methods.sage.plan import sage_plan
 from graphdp.privacy.calibration import calibrate
-from graphdp.privacy.plans import gap_plan, mlp_plan, sage_plan
 
 NODE = (
     "calibrate gap --level node --epsilon 8 --delta 1e-5 --train-nodes 19800 --batch-size 256 "
@@ -88,6 +90,10 @@ def test_a_replaced_node_needs_its_own_noise(capsys, method):
         "sage": sage_plan("node", "asymmetric", 100, 19800, 256, 10, 1.0, "node_replace"),
     }
     line = NODE.replace("gap", method) + " --adjacency node_replace --json"
+    if method != "gap":
+        line = line.replace(" --hops 2", "")
+    if method == "mlp":
+        line = line.replace(" --max-degree 100", "")
     read = json.loads(run(capsys, line)[1].out)
     assert read["noise_multiplier"] == calibrate(plans[method], 8, 1e-5).noise_multiplier
     assert read["adjacency"] == "node_replace"
@@ -108,17 +114,22 @@ def test_a_method_that_reads_no_edges_has_epsilon_zero(capsys):
         ("calibrate gap --level edge --epsilon 1 --delta 2 --hops 1", "delta is 2.0"),
         ("calibrate gap --level edge --epsilon 0 --hops 1", "epsilon 0 is out of reach"),
         ("calibrate gap --level edge --epsilon 1 --delta 1e-5", "give --hops"),
-        ("calibrate gap --level node --epsilon 1 --hops 1 --train-nodes 9", "give max_degree"),
+        (
+            "calibrate gap --level node --epsilon 1 --hops 1 --train-nodes 9",
+            "give --epochs, --batch-size, --max-degree",
+        ),
         ("calibrate gap --level edge --epsilon one --hops 1", "invalid float value"),
         ("calibrate progap --level edge --epsilon 1 --delta 1e-5", "give --depth"),
         (
-            f"{NODE} --depth 3".replace("gap", "progap").replace("--epsilon 8", "--epsilon 1e-4"),
+            NODE.replace("gap", "progap")
+            .replace("--hops 2", "--depth 3")
+            .replace("--epsilon 8", "--epsilon 1e-4"),
             "epsilon 0.0001 at delta 1e-05 is out of reach: with any noise the accountant reads at "
             "least",
         ),
         (
-            f"{NODE} --adjacency node_replace --depth 3".replace("gap", "progap"),
-            "progap has one adjacency",
+            f"{NODE} --adjacency node_replace".replace("gap", "progap").replace("hops", "depth"),
+            "progap, node level, reads no --adjacency; leave it out",
         ),
         ("calibrate gat --level edge --epsilon 1", "invalid choice"),
         ("", "COMMAND"),

@@ -11,6 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphdp.errors import GraphDPError
+from graphdp.methods.gap.plan import gap_plan
+from graphdp.methods.mlp.plan import mlp_plan
+from graphdp.methods.progap.plan import progap_plan
+from graphdp.methods.sage.plan import sage_plan
+from graphdp.privacy.mechanisms.gaussian import GaussianTerm
+from graphdp.privacy.mechanisms.poisson_dpsgd import PoissonSteps
+from graphdp.privacy.mechanisms.without_replacement_dpsgd import WithoutReplacementSteps
 from graphdp.privacy.plan import (
     Composition,
     GaussianReleases,
@@ -20,7 +27,6 @@ from graphdp.privacy.plan import (
     UnnoisedRelease,
     dpsgd_rounds,
 )
-from graphdp.privacy.plans import gap_plan, mlp_plan, progap_plan, sage_plan
 
 UNIT = Sensitivity(1.0, "1", "by definition")
 TRAINING = {"num_train": 19800, "batch_size": 256, "epochs": 10, "max_grad_norm": 1.0}
@@ -46,6 +52,10 @@ def make_plan(*mechanisms, **changes):
         "mechanisms": mechanisms,
     }
     return Plan(**(values | changes))
+
+
+def composed(gaussian_count, *terms):
+    return Composition((*([GaussianTerm(gaussian_count)] if gaussian_count else []), *terms))
 
 
 @pytest.mark.parametrize(
@@ -98,7 +108,7 @@ def test_composition_counts_what_is_released_and_nothing_else():
         dpsgd(0.1, 4),
         dpsgd(1.0, 6),
     )
-    assert plan.composition == Composition(3 + 6, ((0.05, 2), (0.1, 11)), False)
+    assert plan.composition == composed(3 + 6, PoissonSteps(((0.05, 2), (0.1, 11))))
     assert make_plan(gaussian(0), dpsgd(steps=0)).composition.is_empty
     assert make_plan(UnnoisedRelease("weights", "training")).composition.unnoised
 
@@ -172,11 +182,11 @@ def test_gap_node_plan_is_encoder_aggregations_classifier():
     assert [m.phase for m in plan.mechanisms] == ["encoder", "aggregation", "classifier"]
     assert plan.mechanisms[1].count == 3
     assert plan.mechanisms[1].sensitivity.value == 10.0
-    assert plan.composition == Composition(3, ((256 / 19800, 2 * 773),), False)
+    assert plan.composition == composed(3, PoissonSteps(((256 / 19800, 2 * 773),)))
     assert (plan.adjacency, plan.status) == ("node_add_remove", "refuted")
     assert plan.own_row_covered is False
     without = gap_plan("node", hops=3, max_degree=100, encoder=False, **TRAINING)
-    assert without.composition == Composition(3, ((256 / 19800, 773),), False)
+    assert without.composition == composed(3, PoissonSteps(((256 / 19800, 773),)))
 
 
 def test_gap_on_public_candidates_releases_the_same_under_an_analysis_that_holds():
@@ -211,7 +221,7 @@ def test_a_replaced_node_doubles_the_bounds_and_fixes_the_size_of_batches():
     assert aggregation.sensitivity.value == 20.0
     assert encoder.max_grad_norm.value == classifier.max_grad_norm.value == 2.0
     assert (encoder.sampling_rate, encoder.steps) == (256 / 19800, 773)
-    assert plan.composition == Composition(3, (), False, fixed=((256 / 19800, 2 * 773),))
+    assert plan.composition == composed(3, WithoutReplacementSteps(((256 / 19800, 2 * 773),)))
     assert (plan.adjacency, plan.status) == ("node_replace", "refuted")
     assert plan.own_row_covered is False
     assert Plan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
@@ -227,11 +237,11 @@ def test_a_replaced_node_doubles_the_bounds_and_fixes_the_size_of_batches():
     assert public.mechanisms[1].sensitivity.value == 20.0
     assert (public.basis, public.status) == ("corrected", "conditional")
     mlp = mlp_plan("node", adjacency="node_replace", **TRAINING)
-    assert mlp.composition == Composition(0, (), False, fixed=((256 / 19800, 773),))
+    assert mlp.composition == composed(0, WithoutReplacementSteps(((256 / 19800, 773),)))
     assert (mlp.adjacency, mlp.status) == ("node_replace", "conditional")
     # Whoever samples everybody samples nobody.
     everybody = mlp_plan("node", 50, 64, 7, 1.0, adjacency="node_replace")
-    assert everybody.composition == Composition(7, (), False)
+    assert everybody.composition == composed(7)
     sage = sage_plan("node", max_degree=9, adjacency="node_replace", **TRAINING)
     training, aggregation = sage.mechanisms
     assert (training.max_grad_norm.value, aggregation.sensitivity.value) == (20.0, 6.0)
@@ -240,7 +250,7 @@ def test_a_replaced_node_doubles_the_bounds_and_fixes_the_size_of_batches():
 
 def test_gap_edge_plan_is_the_aggregations_alone():
     plan = gap_plan("edge", hops=4)
-    assert plan.composition == Composition(4, (), False)
+    assert plan.composition == composed(4)
     assert plan.mechanisms[0].sensitivity.value == 1.0
     assert (plan.adjacency, plan.status) == ("edge_directed", "proven")
 
@@ -251,9 +261,9 @@ def test_progap_plan_is_a_dp_phase_per_stage_and_an_aggregation_between_any_two(
     assert [m.phase for m in plan.mechanisms] == phases
     assert plan.mechanisms[1].count == 3
     assert plan.mechanisms[1].sensitivity.value == 10.0
-    assert plan.composition == Composition(3, ((256 / 19800, 4 * 773),), False)
+    assert plan.composition == composed(3, PoissonSteps(((256 / 19800, 4 * 773),)))
     assert (plan.adjacency, plan.status) == ("node_add_remove", "refuted")
-    assert progap_plan("edge", depth=3).composition == Composition(3, (), False)
+    assert progap_plan("edge", depth=3).composition == composed(3)
     # Depth 0 is an MLP: one phase, and no edge is read.
     assert progap_plan("edge", depth=0).composition.is_empty
     one_phase = progap_plan("node", depth=0, max_degree=100, **TRAINING).composition
@@ -270,7 +280,9 @@ def test_gap_and_progap_with_as_many_phases_and_aggregations_cost_the_same():
 
 def test_mlp_plans():
     assert mlp_plan("edge").composition.is_empty
-    assert mlp_plan("node", **TRAINING).composition == Composition(0, ((256 / 19800, 773),), False)
+    assert mlp_plan("node", **TRAINING).composition == composed(
+        0, PoissonSteps(((256 / 19800, 773),))
+    )
 
 
 @pytest.mark.parametrize(
@@ -314,8 +326,9 @@ def test_wrong_settings_are_named(build, message):
 def test_privacy_modules_never_import_torch():
     """Calibration jobs must start fast; torch alone takes seconds."""
     code = (
-        "import sys; from graphdp.privacy import accounting, calibration, plans, sensitivity; "
-        "calibration.calibrate(plans.gap_plan('edge', 2), 1.0, 1e-5); "
+        "import sys; from graphdp.privacy import accounting, calibration, sensitivity; "
+        "from graphdp.methods.gap.plan import gap_plan; "
+        "calibration.calibrate(gap_plan('edge', 2), 1.0, 1e-5); "
         "print('torch' in sys.modules)"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -5,18 +5,20 @@ import math
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from graphdp import cli, methods
+from graphdp import cli
 from graphdp.errors import GraphDPError
+from graphdp.methods.registry import analyses, card
 from graphdp.methods.settings import distinct
 from graphdp.privacy import statement_form
-from graphdp.privacy.cells import calibrate_cell
 from graphdp.privacy.statement import cell_statements
 from graphdp.privacy.statement_form import AccountingEntry, Statement, differences
 from graphdp.privacy.statement_page import render_markdown
+from graphdp.workflow.calibrations import calibrate_cell
 
 ROOT = Path(__file__).parent.parent
 TRAIN, EDGES = 19800, 1_685_168
@@ -24,9 +26,9 @@ TRAIN, EDGES = 19800, 1_685_168
 
 def make(method, level, epsilon, grid=({},), calibrate_for="published", **changes):
     """The statements of a cell as the workflow makes them: calibration through JSON and back."""
-    module = methods.load(method)
-    full = [module.LEVELS[level](**point).model_dump(exclude_none=True) for point in grid]
-    tried = [module.plan_settings(level, setting) for setting in full]
+    its = card(method)
+    full = [its.settings(level)(**point).model_dump(exclude_none=True) for point in grid]
+    tried = [its.plan(level, setting) for setting in full]
     entries = calibrate_cell(
         "facebook",
         method,
@@ -49,6 +51,8 @@ def make(method, level, epsilon, grid=({},), calibrate_for="published", **change
         "settings_tried": tried,
         "undirected": True,
         "repeats": 10,
+        "analyses": partial(analyses, method, level),
+        "words": its.words,
     }
     return cell_statements(**arguments | changes)
 
@@ -381,7 +385,7 @@ def test_it_answers_in_five_seconds_of_cpu_without_torch(files):
     code = (
         "import sys, time; from graphdp import cli; "
         f"cli.main(['statement', {str(files[0])!r}]); "
-        "import graphdp.privacy.bases, graphdp.privacy.selection; "
+        "import graphdp.methods.registry, graphdp.privacy.selection; "
         "print(time.process_time(), 'torch' in sys.modules)"
     )
     result = subprocess.run(

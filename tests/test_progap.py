@@ -13,16 +13,23 @@ from torch import nn
 from torch.nn import functional as F
 
 from ensemble_fixture import one_thread  # noqa: F401  (used by every test here)
-from graphdp import degree, rng
-from graphdp.aggregation import AggregateCache
+from graphdp import rng
 from graphdp.data.csbm import csbm
-from graphdp.ensemble.networks import Layout, StageClassifier
 from graphdp.errors import GraphDPError
-from graphdp.methods import progap, releases, rows, training
+from graphdp.graphs import degree
+from graphdp.methods import release_runs as releases
+from graphdp.methods import train_runs as training
 from graphdp.methods.block import Block
+from graphdp.methods.progap import method as progap
+from graphdp.methods.progap import plan_settings
+from graphdp.methods.progap.plan import progap_plan
+from graphdp.methods.registry import card
 from graphdp.methods.settings import distinct, key
-from graphdp.privacy.cells import calibrate_cell
-from graphdp.privacy.plans import progap_plan
+from graphdp.releases.cache import AggregateCache
+from graphdp.training.layout import Layout
+from graphdp.training.networks import StageClassifier
+from graphdp.workflow import model_rows as rows
+from graphdp.workflow.calibrations import calibrate_cell
 
 EPSILONS = {"none": "inf", "edge": "4", "node": "8"}
 DEGREE = 4
@@ -41,7 +48,8 @@ def grid(level, **lists):
     points = [quick]
     for name, values in lists.items():
         points = [point | {name: value} for point in points for value in values]
-    return [progap.LEVELS[level](**point).model_dump(exclude_none=True) for point in points]
+    settings = card("progap").settings(level)
+    return [settings(**point).model_dump(exclude_none=True) for point in points]
 
 
 def make_block(graph, level, settings, seeds=(0,), epsilon=None, **changes):
@@ -49,9 +57,10 @@ def make_block(graph, level, settings, seeds=(0,), epsilon=None, **changes):
     fields = {
         "graph": graph, "dataset": "small", "method": "progap", "level": level,
         "epsilon": epsilon, "seeds": list(seeds), "study_seed": 7, "split_rule": "shared",
+        "study": "study",
     }  # fmt: skip
     block = Block(**fields | changes)
-    plans = distinct([progap.plan_settings(level, setting) for setting in settings])
+    plans = distinct([plan_settings(level, setting) for setting in settings])
     entries = calibrate_cell(
         "small", "progap", level, epsilon, plans,
         [block.split(0).train.size], graph.num_edges, "auto", num_nodes=graph.num_nodes,
@@ -98,7 +107,8 @@ def plain_progap(block, setting, layers=1):
     adjacency = np.zeros((graph.num_nodes, graph.num_nodes))
     sources = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
     adjacency[sources, graph.indices] = 1
-    sigma = block.noise_multiplier(progap.plan_settings(level, setting), seed)
+    # At edge level the sensitivity is 1.
+    sigma = block.entry(plan_settings(level, setting), seed)["noise_multiplier"] or 0.0
     base, aggregates, history = [], [torch.from_numpy(np.asarray(graph.x)).double()], []
     for stage in range(setting["depth"] + 1):
         own = progap.stage_setting(level, setting, stage)
@@ -279,9 +289,9 @@ def test_every_model_makes_the_releases_of_its_plan_once(graph, tmp_path, level)
     block, cache, models = run(graph, level, settings, tmp_path, seeds=(0, 1))
     expected = []
     for seed, setting in block.runs(settings):
-        multiplier = block.noise_multiplier(progap.plan_settings(level, setting), seed)
+        multiplier = block.entry(plan_settings(level, setting), seed)["noise_multiplier"]
         num_train = block.split(seed).train.size
-        plan = progap_plan(level, num_train=num_train, **progap.plan_settings(level, setting))
+        plan = progap_plan(level, num_train=num_train, **plan_settings(level, setting))
         (sums,) = [m for m in plan.mechanisms if m.phase == "aggregation"]
         assert sums.count == setting["depth"]
         expected += [multiplier * sums.sensitivity.value] * sums.count
@@ -348,24 +358,29 @@ def test_rows_hold_the_rounds_of_every_stage(graph, tmp_path):
     models = progap.fit(block, settings, bounded(graph, (0, 1)), cache)
     steps = 3 * block.split(0).train.size // 64
     for _, setting, model in models:
-        assert model.rounds == {f"stage{s}": steps for s in range(setting["depth"] + 1)}
-    rows.write_rows(tmp_path / "rows.csv", "study", block, progap, models)
+        counts = {phase: run.count for phase, run in model.executed.items()}
+        stages = {f"stage{s}": steps for s in range(setting["depth"] + 1)}
+        assert counts == stages | {"aggregation": setting["depth"]}
+    rows.write_rows(tmp_path / "rows.csv", models, block)
     written = pd.read_csv(tmp_path / "rows.csv")
     assert len(written) == 4 and (written["epsilon_status"] == "refuted").all()
     curves = json.loads(written["curves"].iloc[-1])
     assert [len(stage) for stage in curves["train"]] == [len(s) for s in curves["val"]] == [3] * 3
 
-    def refused(rounds, message):
+    def refused(executed, message):
         seed, setting, model = models[-1]
-        wrong = [(seed, setting, dataclasses.replace(model, rounds=rounds))]
+        wrong = [(seed, setting, dataclasses.replace(model, executed=executed))]
         with pytest.raises(GraphDPError, match=message):
-            rows.write_rows(tmp_path / "wrong.csv", "study", block, progap, wrong)
+            rows.write_rows(tmp_path / "wrong.csv", wrong, block)
         assert not (tmp_path / "wrong.csv").exists()
 
-    right = models[-1][2].rounds
-    refused(right | {"stage1": steps + 1}, f"stage1: the plan accounts {steps} .* but {steps + 1}")
-    refused({k: v for k, v in right.items() if k != "stage2"}, "stage2: .* but 0 were run")
-    refused(right | {"stage3": steps}, f"stage3: the plan accounts 0 .* but {steps}")
+    right = models[-1][2].executed
+    more = dataclasses.replace(right["stage1"], count=steps + 1)
+    message = f"stage1: the plan accounts noisy rounds .* {steps} but it was {steps + 1};"
+    refused(right | {"stage1": more}, message)
+    left = {k: v for k, v in right.items() if k != "stage2"}
+    refused(left, "stage2: noise is planned but none was run;")
+    refused(right | {"stage3": more}, "stage3: noise is run but none was planned;")
 
 
 # --- clear failures ---

@@ -11,20 +11,25 @@ import torch
 import torch.nn.functional as F
 from scipy import sparse, stats
 
-from graphdp import aggregation, degree, methods
 from graphdp.data.csbm import csbm
 from graphdp.data.graph import csr_from_edges, in_edges
-from graphdp.ensemble import DPAdam, FullBatch, GraphInputs, Member, Sage, layers, predict, train
-from graphdp.ensemble import sage as model
-from graphdp.ensemble.features import SharedDense, SharedSparse
-from graphdp.ensemble.inputs import Neighbours, Scratch
-from graphdp.ensemble.networks import Layout, Stack
 from graphdp.errors import GraphDPError
-from graphdp.methods import rows, sage
+from graphdp.graphs import degree
 from graphdp.methods.block import Block
+from graphdp.methods.registry import card
+from graphdp.methods.sage import Edge, Node, Public, plan_settings, release_settings
+from graphdp.methods.sage import method as sage
+from graphdp.methods.sage import network as model
+from graphdp.methods.sage.plan import sage_plan
 from graphdp.methods.settings import distinct
-from graphdp.privacy.cells import calibrate_cell
-from graphdp.privacy.plans import sage_plan
+from graphdp.releases import aggregation
+from graphdp.releases.cache import AggregateCache
+from graphdp.training import DPAdam, FullBatch, GraphInputs, Member, Sage, layers, predict, train
+from graphdp.training.features import SharedDense, SharedSparse
+from graphdp.training.inputs import Neighbours, Scratch
+from graphdp.training.layout import Layout, Stack
+from graphdp.workflow import model_rows as rows
+from graphdp.workflow.calibrations import calibrate_cell
 
 NODES, FEATURES, CLASSES = 40, 9, 3
 
@@ -371,11 +376,11 @@ def make_block(graph, level, settings, seeds=(0, 1), **changes):
     epsilon = {"none": "inf", "edge": "4", "node": "8"}[level]
     block = Block(
         graph=graph, dataset="small", method="sage", level=level, epsilon=epsilon,
-        seeds=list(seeds), study_seed=7, split_rule="shared", **changes,
+        seeds=list(seeds), study_seed=7, split_rule="shared", study="study", **changes,
     )  # fmt: skip
     entries = calibrate_cell(
         "small", "sage", level, epsilon,
-        distinct([sage.plan_settings(level, setting) for setting in settings]),
+        distinct([plan_settings(level, setting) for setting in settings]),
         [block.split(0).train.size], graph.num_edges, "auto", num_nodes=graph.num_nodes,
     )  # fmt: skip
     return dataclasses.replace(block, calibrations=json.loads(json.dumps(entries)))
@@ -383,7 +388,7 @@ def make_block(graph, level, settings, seeds=(0, 1), **changes):
 
 def edge_settings(**lists):
     return [
-        sage.Edge(epochs=3, **dict(zip(lists, values, strict=True))).model_dump(exclude_none=True)
+        Edge(epochs=3, **dict(zip(lists, values, strict=True))).model_dump(exclude_none=True)
         for values in itertools.product(*lists.values())
     ]
 
@@ -391,7 +396,7 @@ def edge_settings(**lists):
 def test_the_perturbed_graph_is_drawn_once_for_all_depths(small, monkeypatch):
     settings = edge_settings(mp_layers=[1, 2, 3])
     block = make_block(small, "edge", settings)
-    releases = distinct([sage.release_settings("edge", setting) for setting in settings])
+    releases = distinct([release_settings("edge", setting) for setting in settings])
     assert releases == [{"perturbation": "asymmetric"}]
     perturbed = sage.perturb(block, releases)
     assert set(perturbed) == {(0, "asymmetric"), (1, "asymmetric")}
@@ -426,7 +431,7 @@ def test_the_shares_of_epsilon_reach_the_perturbation(small, monkeypatch):
         return indptr, indices
 
     monkeypatch.setattr(sage.perturbation, "perturb", spy)
-    sage.perturb(block, [sage.release_settings("edge", setting) for setting in settings])
+    sage.perturb(block, [release_settings("edge", setting) for setting in settings])
     assert given == {
         "asymmetric": pytest.approx({"density": 0.4, "link": 3.6}),
         "edge_rand": {"link": 4.0},
@@ -438,7 +443,7 @@ def test_a_directed_graph_is_perturbed_entry_by_entry(small):
     """Where `directed` says so; both kinds of release may stand beside each other."""
     settings = edge_settings(directed=[None, True])
     block = make_block(small, "edge", settings, seeds=(0,))
-    released = [sage.release_settings("edge", setting) for setting in settings]
+    released = [release_settings("edge", setting) for setting in settings]
     graphs = sage.perturb(block, released)
     kind = settings[0]["perturbation"]
     assert set(graphs) == {(0, kind), (0, f"{kind}-directed")}
@@ -452,14 +457,14 @@ def test_a_directed_graph_is_perturbed_entry_by_entry(small):
 
 
 def test_level_none_learns_from_the_graph_and_reads_nothing_else(small):
-    settings = [sage.Public(mp_layers=2, epochs=60).model_dump(exclude_none=True)]
+    settings = [Public(mp_layers=2, epochs=60).model_dump(exclude_none=True)]
     fitted = sage.fit(make_block(small, "none", settings, seeds=(0,)), settings, {}, None, {})
     assert fitted[0][2].test_accuracy > 0.8
 
 
 def node_settings(**changes):
     return [
-        sage.Node(epochs=2, batch_size=64, max_degree=max_degree, **changes).model_dump(
+        Node(epochs=2, batch_size=64, max_degree=max_degree, **changes).model_dump(
             exclude_none=True
         )
         for max_degree in (3, 5)
@@ -488,13 +493,13 @@ def test_node_level_runs_the_plan(adjacency, factor, small, tmp_path, monkeypatc
         return original(network, x, labels, edges, member, training, **options)
 
     monkeypatch.setattr(model, "train_private", spy)
-    cache = aggregation.AggregateCache(tmp_path / "cache")
+    cache = AggregateCache(tmp_path / "cache")
     models = sage.fit(block, settings, node_masks(small), cache, {})
     num_train = block.split(0).train.size
     for (training, in_degree), (_, setting, fitted) in zip(given, models, strict=True):
-        plan = sage_plan("node", num_train=num_train, **sage.plan_settings("node", setting))
+        plan = sage_plan("node", num_train=num_train, **plan_settings("node", setting))
         dpsgd, summed = plan.mechanisms
-        noise = block.noise_multiplier(sage.plan_settings("node", setting), 0)
+        noise = block.phase(plan_settings("node", setting), 0, "classifier").noise_multiplier
         assert training.steps == dpsgd.steps == fitted.rounds == 2 * num_train // 64
         assert training.batch_size == dpsgd.batch_size == 64
         group = setting["max_degree"] + 1
@@ -503,28 +508,35 @@ def test_node_level_runs_the_plan(adjacency, factor, small, tmp_path, monkeypatc
         assert summed.count == 1
     found = sorted(made.noise_std for made in cache.ledger)
     noises = [
-        block.noise_multiplier(sage.plan_settings("node", s), 0) * factor * s["max_degree"] ** 0.5
+        block.entry(plan_settings("node", s), 0)["noise_multiplier"]
+        * factor
+        * s["max_degree"] ** 0.5
         for s in settings
     ]
     assert found == pytest.approx(sorted(2 * noises))
     assert len({made.stream for made in cache.ledger}) == 4
     # A second job finds the sums and draws none; its models are the same.
-    again = aggregation.AggregateCache(cache.folder)
+    again = AggregateCache(cache.folder)
     repeated = sage.fit(block, settings, node_masks(small), again, {})
     assert again.ledger == []
     for (*_, one), (*_, other) in zip(models, repeated, strict=True):
         np.testing.assert_array_equal(one.predictions, other.predictions)
 
-    rows.write_rows(tmp_path / "rows.csv", "study", block, sage, models)
+    rows.write_rows(tmp_path / "rows.csv", models, block)
     written = pd.read_csv(tmp_path / "rows.csv")
     assert len(written) == 4 and (written["epsilon_status"] == "refuted").all()
-    short = [(s, setting, dataclasses.replace(m, rounds=1)) for s, setting, m in models]
-    with pytest.raises(GraphDPError, match="but 1 were run"):
-        rows.write_rows(tmp_path / "wrong.csv", "study", block, sage, short)
+
+    def shortened(m):
+        one = dataclasses.replace(m.executed["classifier"], count=1)
+        return dataclasses.replace(m, executed=m.executed | {"classifier": one})
+
+    short = [(s, setting, shortened(m)) for s, setting, m in models]
+    with pytest.raises(GraphDPError, match=r"classifier: .* noisy rounds .* but it was 1;"):
+        rows.write_rows(tmp_path / "wrong.csv", short, block)
 
 
 def test_node_level_keeps_the_last_epoch_whatever_the_study_says():
-    assert methods.checkpoint("sage", "node", "best_validation") == "last"
-    assert methods.checkpoint("sage", "edge", "best_validation") == "best_validation"
-    assert methods.checkpoint("gap", "node", "best_validation") == "best_validation"
-    assert methods.checkpoint("gap", "node", "last") == "last"
+    assert card("sage").checkpoint("node", "best_validation") == "last"
+    assert card("sage").checkpoint("edge", "best_validation") == "best_validation"
+    assert card("gap").checkpoint("node", "best_validation") == "best_validation"
+    assert card("gap").checkpoint("node", "last") == "last"

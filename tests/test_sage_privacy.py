@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from functools import partial
 
 import mpmath
 import numpy as np
@@ -11,25 +12,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from graphdp import cli, degree
+from graphdp import cli
 from graphdp.data.graph import csr_from_edges
 from graphdp.errors import GraphDPError
-from graphdp.privacy import accounting, cells, sensitivity
-from graphdp.privacy.bases import bases, calibration_plan
+from graphdp.graphs import degree
+from graphdp.methods.registry import analyses, card
+from graphdp.methods.sage.plan import sage_plan
+from graphdp.privacy import accounting, calibrated, sensitivity
 from graphdp.privacy.calibration import calibrate
 from graphdp.privacy.composition import epsilon_at
+from graphdp.privacy.mechanisms.fixed_size_dpsgd import FixedSizeSteps, fixed_size_log_moment
+from graphdp.privacy.mechanisms.gaussian import GaussianTerm
+from graphdp.privacy.mechanisms.pure import pure_log_moment
 from graphdp.privacy.plan import Composition, FixedSizeDPSGD, Plan, PureRelease, Sensitivity
-from graphdp.privacy.plans import sage_plan
 from graphdp.privacy.selection import composition_epsilon, search_epsilon
 from graphdp.privacy.statement import statement
 from graphdp.privacy.statement_form import Data, Statement
+from graphdp.workflow.calibrations import calibrate_cell, calibration_plan
 
 NODE = {"max_degree": 100, "batch_size": 256, "epochs": 10, "max_grad_norm": 1.0}
 TRAIN = 19800
 
 
 def by_name(level, plan_settings, num_train=None):
-    plans = bases("sage", level, plan_settings, num_train)
+    plans = analyses("sage", level, plan_settings, num_train)
     return {(plan.basis, plan.adjacency): plan for plan in plans}
 
 
@@ -51,13 +57,13 @@ def test_hypergeometric_bound_is_the_brute_force_sum(sampling, order):
             exponent = mpmath.mpf(order) * (order - 1) * drawn**2 / (2 * (group * noise) ** 2)
             total += chance * mpmath.exp(exponent)
         expected = float(mpmath.log(total))
-    found = accounting.fixed_size_log_moment(sampling, noise, order)
+    found = fixed_size_log_moment(sampling, noise, order)
     assert found == pytest.approx(expected, rel=1e-10)
 
 
 def test_drawing_everyone_is_the_plain_gaussian():
     for order in (1.5, 2, 10):
-        moment = accounting.fixed_size_log_moment((40, 40, 7), 1.3, order)
+        moment = fixed_size_log_moment((40, 40, 7), 1.3, order)
         assert moment / (order - 1) == pytest.approx(order / (2 * 1.3**2), rel=1e-12)
 
 
@@ -72,7 +78,7 @@ def test_one_record_against_autodp_without_replacement(order):
     step.replace_one = True
     amplified = AmplificationBySampling(PoissonSampling=False)(step, 0.05)
     theirs = float(amplified.RenyiDP(order))
-    ours = accounting.fixed_size_log_moment((100, 5, 1), 2.0, order) / (order - 1)
+    ours = fixed_size_log_moment((100, 5, 1), 2.0, order) / (order - 1)
     assert 0 < theirs <= ours < order / (2 * 2.0**2)
 
 
@@ -81,7 +87,7 @@ def test_no_pair_of_mixtures_exceeds_the_bound(noise, order):
     """All batches of 3 of 7 records, 2 of which move: the divergence of the two mixtures, by
     numerical integration, both ways and with the records moved together or apart."""
     population, batch_size, group = 7, 3, 2
-    bound = accounting.fixed_size_log_moment((population, batch_size, group), noise, order)
+    bound = fixed_size_log_moment((population, batch_size, group), noise, order)
     batches = list(itertools.combinations(range(population), batch_size))
     for signs in ((1, 1), (1, -1)):
         # In units of the sensitivity, 2 · group · C, a record moves the sum by 1 / group at most.
@@ -102,11 +108,11 @@ def test_no_pair_of_mixtures_exceeds_the_bound(noise, order):
 @settings(max_examples=100)
 def test_moments_grow_with_batch_and_group_size(population, batch_size, group, noise, order):
     batch_size, group = min(batch_size, population), min(group, population)
-    moment = accounting.fixed_size_log_moment((population, batch_size, group), noise, order)
+    moment = fixed_size_log_moment((population, batch_size, group), noise, order)
     plain = order * (order - 1) / (2 * noise**2)
     assert 0 <= moment <= plain * (1 + 1e-9)
     if batch_size < population:
-        more = accounting.fixed_size_log_moment((population, batch_size + 1, group), noise, order)
+        more = fixed_size_log_moment((population, batch_size + 1, group), noise, order)
         assert more >= moment * (1 - 1e-9) - 1e-12
 
 
@@ -184,7 +190,9 @@ def test_node_plan_holds_the_steps_the_group_and_one_release_for_inference():
     assert (aggregation.count, aggregation.sensitivity.value) == (1, 10.0)
     assert plan.status == "refuted" and plan.own_row_covered is False
     assert Plan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
-    assert plan.composition == Composition(1, (), False, (((TRAIN, 256, 101), 773),))
+    assert plan.composition == Composition(
+        (GaussianTerm(1), FixedSizeSteps((((TRAIN, 256, 101), 773),)))
+    )
 
 
 def test_node_bases_and_what_the_noise_is_worth_under_them():
@@ -208,7 +216,7 @@ def test_node_bases_and_what_the_noise_is_worth_under_them():
         accounting.gaussian_epsilon(math.sqrt(11) / noise, 1e-5), rel=1e-9
     )
     assert claimed < participant < replaced < unbounded == math.inf
-    corrected = calibration_plan("sage", "node", NODE, TRAIN, "corrected")
+    corrected = calibration_plan(analyses("sage", "node", NODE, TRAIN), "corrected")
     again = calibrate(corrected, 8.0, 1e-5)
     assert again.plan.adjacency == "participant"
     assert again.noise_multiplier > 0 and 0.99 * 8 <= again.epsilon <= 8
@@ -239,7 +247,7 @@ def test_other_accountants_say_that_they_know_no_groups():
 def test_edge_noise_is_one_over_epsilon_and_the_shares_add_up(perturbation, epsilon):
     plan = sage_plan("edge", perturbation)
     found = calibrate(plan, epsilon, 1e-7)
-    parts = cells.pure_epsilons({"settings": {}, **found.to_dict()})
+    parts = calibrated.pure_epsilons({"settings": {}, **found.to_dict()})
     assert sum(parts.values()) <= epsilon * (1 + 1e-15)
     assert found.epsilon <= epsilon
     assert found.epsilon == pytest.approx(epsilon, rel=1e-14)
@@ -253,7 +261,7 @@ def test_pure_epsilon_against_the_privacy_loss_distribution(epsilon):
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     plan = sage_plan("edge")
-    parts = cells.pure_epsilons({"settings": {}, **calibrate(plan, epsilon, 1e-7).to_dict()})
+    parts = calibrated.pure_epsilons({"settings": {}, **calibrate(plan, epsilon, 1e-7).to_dict()})
     interval = {"value_discretization_interval": 1e-4}
     link = pld.from_randomized_response(2 / (1 + math.exp(parts["link"])), 2, **interval)
     density = pld.from_laplace_mechanism(1 / parts["density"], **interval)
@@ -304,8 +312,8 @@ def test_renyi_curve_of_a_pure_release_is_that_of_randomised_response():
     epsilon, p = 1.3, 1 / (1 + math.exp(-1.3))
     for order in (1.5, 2, 20):
         exact = math.log(p**order * (1 - p) ** (1 - order) + (1 - p) ** order * p ** (1 - order))
-        assert accounting.pure_log_moment(epsilon, order) == pytest.approx(exact, rel=1e-12)
-        assert accounting.pure_log_moment(epsilon, order) <= (order - 1) * epsilon
+        assert pure_log_moment(epsilon, order) == pytest.approx(exact, rel=1e-12)
+        assert pure_log_moment(epsilon, order) <= (order - 1) * epsilon
 
 
 def test_missing_and_wrong_settings_are_one_line():
@@ -324,14 +332,22 @@ def test_missing_and_wrong_settings_are_one_line():
     ("level", "setting"), [("edge", {"perturbation": "asymmetric"}), ("node", NODE)]
 )
 def test_statement(level, setting):
-    entry = cells.calibrate_cell(
+    entry = calibrate_cell(
         "csbm", "sage", level, "4", [setting], [TRAIN], 900_000, "auto", num_nodes=26_000
     )[0]
     data = Data(
         name="csbm", fingerprint="f" * 64, nodes=26_000, directed_edges=900_000,
         train_nodes=TRAIN, undirected=True,
     )  # fmt: skip
-    made = statement(entry, data, method="sage", checkpoint="last", tried=[entry])
+    made = statement(
+        entry,
+        data,
+        method="sage",
+        checkpoint="last",
+        tried=[entry],
+        analyses=partial(analyses, "sage", level),
+        words=card("sage").words,
+    )
     assert Statement.from_json(made.to_json()) == made
     kinds = {m.kind: m for m in made.mechanisms}
     if level == "edge":

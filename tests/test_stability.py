@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from graphdp import degree
 from graphdp.errors import GraphDPError
+from graphdp.graphs import degree
 from graphdp.privacy import sensitivity, stability
 
 NODES = 4

@@ -18,10 +18,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+from graphdp.methods.gap.plan import gap_plan
+from graphdp.methods.mlp.plan import mlp_plan
+from graphdp.methods.progap.plan import progap_plan
 from graphdp.privacy import accounting
 from graphdp.privacy.calibration import Calibration, calibrate, default_delta
 from graphdp.privacy.plan import Plan
-from graphdp.privacy.plans import gap_plan, mlp_plan, progap_plan
 
 # Training nodes, batch size, max_degree: the ProGAP paper's datasets, sizes to scale.
 DATASETS = {

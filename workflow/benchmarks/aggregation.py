@@ -19,8 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from graphdp import aggregation, degree, job
 from graphdp.data.graph import in_edges
+from graphdp.graphs import degree
+from graphdp.releases import aggregation
+from graphdp.workflow import job
 
 # Spread of the logarithm of the expected degrees: a largest degree of about 200 times the mean.
 SPREAD = 1.2

@@ -53,9 +53,9 @@ def run(
 
 def prepare_graph(dataset: str, mirror: str | None, work: Path):
     """The preprocessed graph, saved as `work`/graph.npz for the arms."""
+    from graphdp.data.datasets import load_registry
     from graphdp.data.download import download
     from graphdp.data.preprocess import preprocess
-    from graphdp.data.registry import load_registry
 
     config = Path(__file__).resolve().parents[2] / "config" / "datasets.yaml"
     spec = load_registry(config).resolve(dataset)

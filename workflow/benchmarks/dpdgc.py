@@ -30,9 +30,10 @@ def cpu() -> float:
 
 def sparse_arm(indptr, indices, labels, classes: int, train: np.ndarray, epochs: int) -> int:
     """The project's training loop; returns its steps."""
-    from graphdp.decoupled import Rounds, train_embedding
-    from graphdp.methods.dpdgc import head
+    from graphdp.methods.dpdgc.method import head
+    from graphdp.methods.dpdgc.network import train_embedding
     from graphdp.privacy.plan import dpsgd_rounds
+    from graphdp.training.descent import Rounds
 
     rate, steps = dpsgd_rounds(train.size, BATCH, epochs)
     rounds = Rounds("poisson", epochs, BATCH, rate, steps, CLIP, STD)
@@ -95,7 +96,7 @@ def run_arm(arm: str, work: Path, amount: int) -> None:
     """Train, then print CPU seconds of the training, its steps and the peak memory as JSON."""
     import torch
 
-    import graphdp.decoupled  # noqa: F401  (imports are no part of a step)
+    import graphdp.methods.dpdgc.network  # noqa: F401  (imports are no part of a step)
 
     torch.set_num_threads(1)
     with np.load(work / "rows.npz") as held:

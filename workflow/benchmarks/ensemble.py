@@ -39,8 +39,8 @@ def main() -> None:
 def prepare(args: argparse.Namespace, work: Path) -> None:
     """The graph and the noise multipliers, as earlier jobs of a workflow would leave them."""
     from graphdp.data.split import split
+    from graphdp.methods.gap.plan import gap_plan
     from graphdp.privacy.calibration import calibrate
-    from graphdp.privacy.plans import gap_plan
 
     graph = arms.prepare_graph(args.dataset, args.mirror, work)
     num_train = split(graph.raw_num_nodes, graph.node_ids, 1, 0).train.size
@@ -85,11 +85,11 @@ def run_arm(args: argparse.Namespace) -> None:
 
 def ensemble(part: str, device: str):
     """The project's own way: both training stages as one block, aggregates of all seeds at once."""
-    from graphdp import aggregation
     from graphdp.data.graph import in_edges
-    from graphdp.degree import apply_mask, bound_out_degree
-    from graphdp.ensemble import DPAdam, Encoder, FullBatch, HopClassifier, Member, train
+    from graphdp.graphs.degree import apply_mask, bound_out_degree
     from graphdp.privacy.plan import dpsgd_rounds
+    from graphdp.releases import aggregation
+    from graphdp.training import DPAdam, Encoder, FullBatch, HopClassifier, Member, train
 
     private = part == "ndp"
 
@@ -146,7 +146,7 @@ def plain(part: str, device: str):
     from torch.nn import functional as F
     from torch_geometric.nn import MLP, Linear
 
-    from graphdp.degree import apply_mask, bound_out_degree
+    from graphdp.graphs.degree import apply_mask, bound_out_degree
 
     private = part == "ndp"
     if private:

@@ -4,8 +4,8 @@
                                          [--part edge|node|all] [--device cpu|cuda]
 
 Plain loop: one model at a time, `torch.nn` modules on dense features, Opacus as in its
-documentation, validation after every epoch. The block is `graphdp.methods.progap.fit`. Both arms
-fit the same models with the same noise multiplier on the same split:
+documentation, validation after every epoch. The block is `graphdp.methods.progap.method.fit`. Both
+arms fit the same models with the same noise multiplier on the same split:
 
   edge  K = 3, ε = 1: 4 stages of 100 epochs of full batches, a noisy aggregation between any two
   node  K = 4, ε = 8: out-degrees bounded by 100; 5 stages of DP-Adam, 10 epochs of batches of 256
@@ -43,14 +43,14 @@ def main() -> None:
 def prepare(args: argparse.Namespace, work: Path) -> None:
     """The graph and the calibrations, as earlier jobs of a workflow would leave them."""
     from graphdp.data.split import split
-    from graphdp.methods import progap
-    from graphdp.privacy.cells import calibrate_cell
+    from graphdp.methods.progap import plan_settings
+    from graphdp.workflow.calibrations import calibrate_cell
 
     graph = arms.prepare_graph(args.dataset, args.mirror, work)
     num_train = split(graph.raw_num_nodes, graph.node_ids, STUDY_SEED, 0).train.size
     made = {}
     for level in SETTINGS:
-        plan = [progap.plan_settings(level, setting(level))]
+        plan = [plan_settings(level, setting(level))]
         made[level] = calibrate_cell(
             args.dataset, "progap", level, EPSILON[level], plan, [num_train], graph.num_edges,
             "auto",
@@ -66,15 +66,15 @@ def prepare(args: argparse.Namespace, work: Path) -> None:
 
 def setting(level: str) -> dict:
     """The hyperparameters, defaults included."""
-    from graphdp.methods import progap
+    from graphdp.methods.registry import card
 
-    return progap.LEVELS[level](**SETTINGS[level]).model_dump()
+    return card("progap").settings(level)(**SETTINGS[level]).model_dump()
 
 
 def run_arm(args: argparse.Namespace) -> None:
     """In a process of its own: fit all models one way, print the result as JSON."""
     from graphdp.data.graph import Graph
-    from graphdp.degree import bound_out_degree
+    from graphdp.graphs.degree import bound_out_degree
     from graphdp.methods.block import Block
 
     seeds = list(range(args.seeds))
@@ -107,9 +107,9 @@ def ensemble(block):
     """The project's own way: every stage as one block, its releases in a cache on disk."""
     import torch
 
-    import graphdp.ensemble  # noqa: F401  (its import belongs to the start)
-    from graphdp.aggregation import AggregateCache
-    from graphdp.methods import progap
+    import graphdp.training  # noqa: F401  (its import belongs to the start)
+    from graphdp.methods.progap import method as progap
+    from graphdp.releases.cache import AggregateCache
 
     torch.set_num_threads(1)
 
@@ -132,13 +132,13 @@ def plain(block):
     from torch import nn
     from torch.nn import functional as F
 
-    from graphdp.degree import apply_mask
-    from graphdp.methods import progap
+    from graphdp.graphs.degree import apply_mask
+    from graphdp.methods.progap import plan_settings
 
     private, graph, device = block.level == "node", block.graph, block.device
     own = setting(block.level)
     hidden, rate, epochs = own["hidden"], own["learning_rate"], own["epochs"]
-    noise = block.noise_multiplier(progap.plan_settings(block.level, own), 0)
+    noise = block.entry(plan_settings(block.level, own), 0)["noise_multiplier"]
     if private:
         from opacus import PrivacyEngine
         from torch.utils.data import DataLoader, TensorDataset

@@ -1,43 +1,36 @@
-"""The `graphdp` command: questions about privacy, answered in seconds and without torch."""
+"""The `graphdp` command: questions about privacy, answered in seconds and without torch.
+
+The options of `graphdp calibrate` are the hyperparameters that the methods' plans read.
+"""
 
 import argparse
+import itertools
 import json
 import math
 import os
 import sys
+import types
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import ValidationError
 
 from graphdp.errors import GraphDPError
-from graphdp.privacy import dpdgc
+from graphdp.methods import registry
+from graphdp.methods.card import Card
 from graphdp.privacy.calibration import Calibration, calibrate, default_delta
-from graphdp.privacy.plan import Plan, neighbors
-from graphdp.privacy.plans import (
-    DEGREE_BOUNDS,
-    NODE_ADJACENCIES,
-    gap_plan,
-    mlp_plan,
-    progap_plan,
-    sage_plan,
+from graphdp.privacy.plan import Plan
+from graphdp.privacy.protection import (
+    KINDS,
+    LEVELS,
+    adjacency,
+    is_level,
+    is_private,
+    level_kind,
+    protects_nodes,
 )
-
-EXAMPLES = """\
-examples:
-  graphdp calibrate gap --level edge --epsilon 4 --delta 1e-7 --hops 2
-  graphdp calibrate gap --level node --epsilon 8 --delta 1e-5 --train-nodes 19800 \\
-      --batch-size 256 --epochs 10 --max-degree 100 --hops 2 --json
-  graphdp calibrate progap --level edge --epsilon 1 --delta 1e-7 --depth 3
-  graphdp calibrate gap --level node --adjacency node_replace --epsilon 16 --delta 1e-5 \\
-      --train-nodes 14788 --batch-size 256 --epochs 100 --max-degree 100 --hops 2
-  graphdp calibrate mlp --level node --epsilon 8 --train-nodes 19800 --batch-size 256 --epochs 10
-  graphdp calibrate sage --level edge --epsilon 4 --delta 1e-7 --perturbation asymmetric
-  graphdp calibrate sage --level node --epsilon 8 --train-nodes 19800 --batch-size 256 \\
-      --epochs 10 --max-degree 100
-  graphdp calibrate dpdgc --level k5 --epsilon 16 --delta 1e-5 --train-nodes 14235 \\
-      --batch-size 256 --epochs 100
-  graphdp statement statement.json
-  graphdp compare edge.json node.json
-"""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -47,12 +40,94 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"graphdp: {message}; see {self.prog} --help\n")
 
 
+@dataclass
+class _Option:
+    """An option of `graphdp calibrate`: one hyperparameter, of all methods that have it."""
+
+    type: type
+    choices: list[str] = field(default_factory=list)
+    methods: dict[str, list[str]] = field(default_factory=dict)  # description -> who has it
+
+    @property
+    def help(self) -> str:
+        return "; ".join(f"{words} ({', '.join(of)})" for words, of in self.methods.items())
+
+
+class _Watched(dict):
+    """A setting that remembers which hyperparameters were looked at."""
+
+    def __init__(self, values: dict[str, Any]):
+        super().__init__(values)
+        self.read: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        self.read.add(name)
+        return super().__getitem__(name)
+
+    def __contains__(self, name: object) -> bool:
+        self.read.add(str(name))
+        return super().__contains__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.read.add(name)
+        return super().get(name, default)
+
+
+def _plan_fields(its: Card, level: str) -> list[str]:
+    """The hyperparameters that a method's plan reads at a level, in the order of its settings."""
+    if level_kind(level) not in its.levels:
+        return []
+    settings = its.settings(level)
+    watched = _Watched(settings().model_dump(exclude_none=True))
+    its.plan(level, watched)
+    return [name for name in settings.model_fields if name in watched.read]
+
+
+@cache
+def _options() -> dict[str, _Option]:
+    """Every hyperparameter that some method's plan reads, by name."""
+    found: dict[str, _Option] = {}
+    for its in registry.cards().values():
+        for kind in filter(is_private, its.levels):
+            for name in _plan_fields(its, kind.replace("k", "k1")):
+                info = its.levels[kind].model_fields[name]
+                value, choices = _type_of(info.annotation)
+                option = found.setdefault(name, _Option(value))
+                option.choices += [c for c in choices if c not in option.choices]
+                if its.name not in itertools.chain(*option.methods.values()):
+                    option.methods.setdefault(info.description or "", []).append(its.name)
+    return found
+
+
+def _type_of(annotation: Any) -> tuple[type, list[str]]:
+    """The type of a hyperparameter's value on the command line, and its choices, if it has any."""
+    if get_origin(annotation) is Annotated:
+        return _type_of(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, types.UnionType):
+        (given,) = (one for one in get_args(annotation) if one is not type(None))
+        return _type_of(given)
+    if get_origin(annotation) is Literal:
+        values = get_args(annotation)
+        return (bool, []) if isinstance(values[0], bool) else (str, [str(v) for v in values])
+    return annotation, []
+
+
+def _examples() -> str:
+    lines = [
+        f"  graphdp calibrate {its.name} {example}"
+        for its in registry.cards().values()
+        for example in its.examples
+    ]
+    files = ["  graphdp statement statement.json", "  graphdp compare edge.json node.json"]
+    return "\n".join(["examples:", *lines, *files]) + "\n"
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The command line's grammar."""
     parser = _Parser(
         prog="graphdp",
         description=__doc__,
-        epilog=EXAMPLES,
+        epilog=_examples(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -60,52 +135,32 @@ def build_parser() -> argparse.ArgumentParser:
         "calibrate",
         help="the noise multiplier of a method at a privacy target",
         description="The smallest noise multiplier that keeps a method within epsilon at delta.",
-        epilog=EXAMPLES,
+        epilog=_examples(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    command.add_argument("method", choices=list(registry.cards()))
+    kinds = {kind for its in registry.cards().values() for kind in its.levels if is_private(kind)}
+    shown = [kind if kind != "k" else "k<number>" for kind in KINDS if kind in kinds]
     command.add_argument(
-        "method", choices=("gap", "mlp", "progap", "sage", "dpdgc", "dpdgcofficial")
-    )
-    command.add_argument(
-        "--level", required=True, type=_level, help="edge, node, or (dpdgc) k<number>, e.g. k5"
+        "--level", required=True, type=_level, help=f"{', '.join(shown)} (what is protected)"
     )
     command.add_argument("--epsilon", required=True, type=float, help="target, or inf")
     command.add_argument(
         "--delta",
         type=float,
-        help="below 1 / number of units; node and k level default to the papers' choice, "
-        "10^-(digits of the number of training nodes)",
+        help="below 1 / number of protected units; where these are training nodes the default is "
+        "the papers' choice, 10^-(digits of their number)",
     )
-    command.add_argument("--hops", type=int, help="gap: number of noisy aggregations")
-    command.add_argument("--depth", type=int, help="progap: number of noisy aggregations")
-    command.add_argument(
-        "--perturbation",
-        default="asymmetric",
-        choices=("asymmetric", "edge_rand", "lap_graph"),
-        help="sage, edge level: how the graph is perturbed (default asymmetric)",
-    )
-    node = command.add_argument_group("node level (dpdgc: every level)")
-    node.add_argument("--train-nodes", type=int, help="number of training nodes")
-    node.add_argument("--batch-size", type=int, help="(expected) size of a batch")
-    node.add_argument("--epochs", type=int, help="epochs of each DP-Adam phase")
-    node.add_argument("--max-degree", type=int, help="not mlp: bound on degrees")
-    node.add_argument(
-        "--degree-bound",
-        choices=DEGREE_BOUNDS,
-        default="sampling",
-        help="gap: what keeps the bound (default sampling, as published)",
-    )
-    node.add_argument(
-        "--adjacency",
-        choices=NODE_ADJACENCIES,
-        default="node_add_remove",
-        help="gap, mlp, sage: a node there or not, or replaced (default node_add_remove)",
-    )
-    node.add_argument("--max-grad-norm", type=float, default=1.0, help="clip norm (default 1)")
-    node.add_argument(
-        "--classifier-epochs", type=int, help="dpdgc: epochs of the classifier, if not --epochs"
-    )
-    node.add_argument("--no-encoder", action="store_true", help="gap: no encoder phase")
+    command.add_argument("--train-nodes", type=int, help="number of training nodes")
+    group = command.add_argument_group("hyperparameters that the plan reads")
+    for name, option in _options().items():
+        flag = f"--{name.replace('_', '-')}"
+        words = option.help.replace("%", "%%")
+        if option.type is bool:
+            group.add_argument(flag, dest=name, action="store_true", default=None, help=words)
+        else:
+            kind = {"choices": option.choices} if option.choices else {"type": option.type}
+            group.add_argument(flag, dest=name, help=words, **kind)
     command.add_argument("--json", action="store_true", help="print one JSON object")
     _file_command(commands, "statement", "a privacy statement as one page of Markdown", ("file",))
     command = _file_command(
@@ -123,7 +178,7 @@ def _file_command(
         name,
         help=what,
         description=f"Prints {what}. A file holds one statement (JSON) or a list of them.",
-        epilog=EXAMPLES,
+        epilog=_examples(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     for file in files:
@@ -132,55 +187,70 @@ def _file_command(
 
 
 def _level(text: str) -> str:
-    if text in ("edge", "node") or neighbors(text) is not None:
+    if is_level(text) and is_private(text):
         return text
-    raise argparse.ArgumentTypeError(f"invalid choice: {text!r} (choose edge, node or k<number>)")
+    known = ", ".join(level for level in LEVELS if level != "none")
+    raise argparse.ArgumentTypeError(f"invalid choice: {text!r} (choose {known})")
 
 
 def _plan(arguments: argparse.Namespace) -> Plan:
-    if arguments.adjacency != "node_add_remove" and arguments.method not in ("gap", "mlp", "sage"):
-        raise GraphDPError(f"{arguments.method} has one adjacency; leave --adjacency out")
-    training = (
-        arguments.train_nodes,
-        arguments.batch_size,
-        arguments.epochs,
-        arguments.max_grad_norm,
-    )
-    if arguments.method in ("dpdgc", "dpdgcofficial"):
-        corrected = arguments.method == "dpdgc"
-        make = dpdgc.corrected_plan if corrected else dpdgc.implemented_plan
-        epochs = arguments.classifier_epochs or arguments.epochs
-        where = arguments.level, arguments.max_degree, *training[:3]
-        return make(*where, epochs, arguments.max_grad_norm)
-    if arguments.method == "mlp":
-        return mlp_plan(arguments.level, *training, arguments.adjacency)
-    if arguments.method == "progap":
-        if arguments.depth is None:
-            raise GraphDPError("progap needs the number of aggregations; give --depth")
-        return progap_plan(arguments.level, arguments.depth, arguments.max_degree, *training)
-    if arguments.method == "sage":
-        edges = (arguments.perturbation, arguments.max_degree)
-        return sage_plan(arguments.level, *edges, *training, arguments.adjacency)
-    if arguments.hops is None:
-        raise GraphDPError("gap needs the number of aggregations; give --hops")
-    return gap_plan(
-        arguments.level,
-        arguments.hops,
-        arguments.max_degree,
-        *training,
-        encoder=not arguments.no_encoder,
-        degree_bound=arguments.degree_bound,
-        adjacency=arguments.adjacency,
-    )
+    """The plan that a method states first, for the hyperparameters given."""
+    its, level = registry.card(arguments.method), arguments.level
+    where = f"{its.name}, {level} level"
+    if level_kind(level) not in its.levels and (its.reads_edges or protects_nodes(level)):
+        kinds = ["k<number>" if kind == "k" else kind for kind in its.levels if is_private(kind)]
+        raise GraphDPError(f"{its.name} has no level {level}; choose {', '.join(kinds)}")
+    fields = _plan_fields(its, level)
+    given = {
+        name: getattr(arguments, name)
+        for name in _options()
+        if getattr(arguments, name) is not None
+    }
+    for name in given:
+        if name not in fields:
+            raise GraphDPError(f"{where}, reads no --{name.replace('_', '-')}; leave it out")
+    setting = _setting(its, level, fields, given) if fields else {}
+    if arguments.train_nodes is None and protects_nodes(level):
+        raise GraphDPError(f"{where}: give --train-nodes")
+    try:
+        plans = registry.analyses(its.name, level, its.plan(level, setting), arguments.train_nodes)
+    except GraphDPError as error:
+        if arguments.train_nodes is None and "num_train" in str(error):
+            raise GraphDPError(f"{where}: give --train-nodes") from None
+        raise
+    return plans[0]
+
+
+def _setting(its: Card, level: str, fields: Sequence[str], given: dict[str, Any]) -> dict[str, Any]:
+    """A full setting from what is given: counts that the plan reads have to be."""
+    settings = its.settings(level)
+    for name, other in settings.IF_NOT_GIVEN.items():
+        if name in fields and other in given:
+            given.setdefault(name, given[other])
+    missing = [
+        f"--{name.replace('_', '-')}"
+        for name in fields
+        if name not in given
+        and name not in settings.IF_NOT_GIVEN
+        and _type_of(settings.model_fields[name].annotation)[0] is int
+    ]
+    if missing:
+        raise GraphDPError(f"{its.name}, {level} level: give {', '.join(missing)}")
+    try:
+        return settings(**given).model_dump(exclude_none=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = str(first["loc"][0]).replace("_", "-")
+        raise GraphDPError(f"--{name}: {first['msg'].lower()}, not {first['input']}") from None
 
 
 def _delta(arguments: argparse.Namespace, plan: Plan) -> float | None:
     if arguments.delta is not None or arguments.epsilon in (0, math.inf):
         return arguments.delta
-    if plan.adjacency == "node_add_remove":
+    counts = adjacency(plan.adjacency).counts
+    if counts == "train":
         return default_delta(arguments.train_nodes)
-    units = "edges" if plan.level == "edge" else "nodes"
-    raise GraphDPError(f"give --delta, below one over the number of {units}")
+    raise GraphDPError(f"give --delta, below one over the number of {counts}")
 
 
 def render(calibration: Calibration) -> str:
@@ -217,7 +287,7 @@ def _calibrate(arguments: argparse.Namespace) -> str:
 
 
 def _statement(arguments: argparse.Namespace) -> str:
-    # Imported here: calibrate needs neither the statement's types nor pydantic.
+    # Imported here: calibrate needs none of the statement's types.
     from graphdp.privacy.statement_form import read_statements
     from graphdp.privacy.statement_page import render_pages
 

@@ -1,14 +1,13 @@
-"""The study configuration: its types, its validation, its schema.
+"""The study configuration: its types and its validation.
 
 `config/schema.json` and `config/README.md` are generated from these types by
-`python -m graphdp.config` and a test fails when they differ.
+`python -m graphdp.config` (`graphdp.config_reference`), and a test fails when they differ.
 
 Nothing here imports torch: every start of Snakemake reads this module.
 """
 
 import difflib
 import itertools
-import json
 import math
 import re
 from pathlib import Path
@@ -26,9 +25,9 @@ from pydantic import (
     model_validator,
 )
 
-from graphdp import methods
 from graphdp.errors import GraphDPError
-from graphdp.privacy.plan import level_kind
+from graphdp.methods.registry import card, cards
+from graphdp.privacy.protection import is_private, level_kind
 
 
 def _epsilon_token(value: Any) -> str:
@@ -94,7 +93,7 @@ def _grid_type(method: str, level: str, settings: type[BaseModel]) -> type[BaseM
             Field(description="what is protected"),
         ),
     }
-    if level != "none":
+    if is_private(level):
         fields["epsilon"] = (
             Epsilons,
             Field(description="the finite ε of this level, as published"),
@@ -115,8 +114,8 @@ def _grid_type(method: str, level: str, settings: type[BaseModel]) -> type[BaseM
 
 GRIDS: dict[tuple[str, str], type[BaseModel]] = {
     (method, level): _grid_type(method, level, settings)
-    for method in methods.METHODS
-    for level, settings in methods.load(method).LEVELS.items()
+    for method, its in cards().items()
+    for level, settings in its.levels.items()
 }
 
 
@@ -125,8 +124,9 @@ def _grid_entry(value: Any) -> BaseModel:
     if isinstance(value, BaseModel):
         return value
     if not isinstance(value, dict):
+        example = next(method for method, level in GRIDS if level == "edge")
         raise ValueError(
-            "an entry is a mapping such as {method: gap, level: edge, epsilon: [1, 4]}"
+            f"an entry is a mapping such as {{method: {example}, level: edge, epsilon: [1, 4]}}"
         )
     known = sorted({method for method, _ in GRIDS})
     method, level = value.get("method"), value.get("level")
@@ -161,7 +161,7 @@ class Attack(_Strict):
             if (entry.method, entry.level) in seen:
                 raise ValueError(f"{entry.method} at level {entry.level} stands twice; keep one")
             seen.add((entry.method, entry.level))
-            for name in methods.load(entry.method).LEVELS[entry.level].model_fields:
+            for name in card(entry.method).settings(entry.level).model_fields:
                 if len(getattr(entry, name)) > 1:
                     raise ValueError(f"{name} has several values; an attack takes one")
         return entries
@@ -184,6 +184,11 @@ class Study(_Strict):
     seeds: Annotated[int, Field(ge=1)] = Field(10, description="repeats of every model")
     seed_block: Annotated[int, Field(ge=1)] = Field(
         10, description="repeats that one job trains together; 1 gives one job per repeat"
+    )
+    cell_block: Annotated[int, Field(ge=1)] = Field(
+        1,
+        description="cells (levels and ε) of one method and experiment that one job runs, one "
+        "after the other; more saves the start of processes where a cell takes seconds",
     )
     study_seed: int = Field(12345, description="root of every random stream")
     split: Literal["shared", "per_seed"] = Field(
@@ -262,6 +267,18 @@ class Study(_Strict):
                     f"{name} mixes {words}, whose ε mean different things; "
                     "give each an experiment of its own"
                 )
+        # The statement of an ε composes the search over all experiments that have it.
+        adjacencies: dict[tuple[str, str, str], set[str | None]] = {}
+        for entry in itertools.chain(*value.values()):
+            for epsilon in getattr(entry, "epsilon", ()):
+                cell = (entry.method, entry.level, epsilon)
+                adjacencies.setdefault(cell, set()).update(getattr(entry, "adjacency", ()))
+        for (method, level, epsilon), found in adjacencies.items():
+            if len(found) > 1:
+                raise ValueError(
+                    f"{method} at level {level} and target epsilon {epsilon} has two adjacencies "
+                    "in two experiments, whose searches do not compose; give each a study"
+                )
         return value
 
     @model_validator(mode="after")
@@ -284,13 +301,13 @@ class Study(_Strict):
         return self
 
     def split_rule(self, dataset: str) -> str:
-        """How a dataset is split, as `graphdp.privacy.cells.split_of` reads it."""
+        """How a dataset is split, as `graphdp.data.split.split_of` reads it."""
         shares = self.split_fractions.get(dataset)
         return f"{self.split} {'/'.join(map(str, shares))}" if shares else self.split
 
     def settings(self, dataset: str, entry: BaseModel) -> list[dict[str, Any]]:
         """Every hyperparameter setting of an experiment's entry on a dataset, as dictionaries."""
-        settings = methods.load(entry.method).LEVELS[level_kind(entry.level)]
+        settings = card(entry.method).settings(entry.level)
         grid = {name: getattr(entry, name) for name in settings.model_fields}
         for name, value in self.per_dataset.get(dataset, {}).items():
             if name in grid and name not in entry.model_fields_set:
@@ -302,7 +319,7 @@ class Study(_Strict):
 
 
 def _settings_types() -> list[type[BaseModel]]:
-    return [s for m in methods.METHODS for s in methods.load(m).LEVELS.values()]
+    return [settings for its in cards().values() for settings in its.levels.values()]
 
 
 def _unknown(kind: str, name: str, known: list[str]) -> str:
@@ -340,64 +357,12 @@ def _explain(error: dict[str, Any]) -> str:
     return message if error["type"] == "value_error" else f"{message}, not {error['input']!r}"
 
 
-def schema() -> dict[str, Any]:
-    """The JSON schema of a study configuration (editors read it for completion)."""
-    result = Study.model_json_schema()
-    result["$defs"] = result.get("$defs", {})
-    for (method, level), grid in GRIDS.items():
-        result["$defs"][f"{method}_{level}"] = grid.model_json_schema()
-    entry = {"anyOf": [{"$ref": f"#/$defs/{m}_{lv}"} for m, lv in GRIDS]}
-    (entries,) = result["properties"]["experiments"]["patternProperties"].values()
-    entries["items"] = entry
-    result["$defs"]["Attack"]["properties"]["entries"]["items"] = entry
-    return result
-
-
-def reference() -> str:
-    """`config/README.md`: every key with its type, default and meaning."""
-
-    def rows(model: type[BaseModel], skip: tuple[str, ...] = ()) -> list[str]:
-        properties = model.model_json_schema()["properties"]
-        lines = ["| key | default | meaning |", "| --- | --- | --- |"]
-        for name, info in model.model_fields.items():
-            if name not in skip:
-                value = properties[name].get("default", "required")
-                default = value if value == "required" else f"`{json.dumps(value)}`"
-                lines.append(f"| `{name}` | {default} | {info.description} |")
-        return lines
-
-    lines = [
-        "# Configuration reference",
-        "",
-        "Generated by `python -m graphdp.config`; do not edit. `config.yaml` is the demo,",
-        "`papers/*.yaml` are the papers, `datasets.yaml` is the registry of datasets and",
-        "`published/*.csv` holds the numbers that the papers print.",
-        "",
-        "## A study",
-        "",
-        *rows(Study),
-        "",
-        "## An attack",
-        "",
-        *rows(Attack),
-        "",
-        "## Entries of an experiment",
-        "",
-        "An entry names a `method`, a `level` and, unless the level is `none`, the values of",
-        "`epsilon`; every hyperparameter takes a value or a list of values.",
-    ]
-    for (method, level), grid in GRIDS.items():
-        shown = "k<number>" if level == "k" else level
-        lines += ["", f"### `{method}`, level `{shown}`", "", *rows(grid, ("method", "level"))]
-    return "\n".join(lines) + "\n"
-
-
 def main(folder: str = "config") -> None:
     """Regenerate the schema and the reference."""
-    from graphdp import io
+    from graphdp import config_reference, io
 
-    io.write_json(Path(folder) / "schema.json", schema())
-    io.write_text(Path(folder) / "README.md", reference())
+    io.write_json(Path(folder) / "schema.json", config_reference.schema())
+    io.write_text(Path(folder) / "README.md", config_reference.reference())
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Fails, naming them, if audits did not come out as they must."""
 
-from graphdp import job
-from graphdp.audit import report
+from graphdp.audit import outcomes as report
+from graphdp.workflow import job
 
 
 def main(snakemake):

@@ -2,8 +2,9 @@
 
 import json
 
-from graphdp import io, job
+from graphdp import io
 from graphdp.audit import claims
+from graphdp.workflow import job
 
 
 def main(snakemake):

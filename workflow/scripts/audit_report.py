@@ -1,7 +1,7 @@
 """All audits as one table and one figure."""
 
-from graphdp import job
-from graphdp.audit import report
+from graphdp.audit import outcomes as report
+from graphdp.workflow import job
 
 
 def main(snakemake):

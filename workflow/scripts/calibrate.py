@@ -1,26 +1,27 @@
-"""The smallest noise multiplier for each plan of a cell, with every accountant's value."""
+"""The noise of every cell of a dataset, and the privacy statements of what is released with it."""
 
-from graphdp import io, job
+from pathlib import Path
+
+from graphdp import io
 from graphdp.data.graph import Graph
-from graphdp.privacy.cells import calibrate_cell, split_of
+from graphdp.progress import progress
+from graphdp.workflow import job, released
+from graphdp.workflow.calibrations import Kept
 
 
 def main(snakemake):
-    graph, names, params = Graph.load(snakemake.input.graph), snakemake.wildcards, snakemake.params
-    where = graph.raw_num_nodes, graph.node_ids, params.study_seed, params.split
-    entries = calibrate_cell(
-        names.dataset,
-        names.method,
-        names.level,
-        names.epsilon,
-        params.settings,
-        [split_of(*where, seed).train.size for seed in range(params.seeds)],
-        graph.num_edges,
-        params.delta,
-        params.calibrate_for,
-        graph.num_nodes,
-    )
-    io.write_json(snakemake.output[0], entries)
+    params, out = snakemake.params, snakemake.output
+    graph = Graph.load(snakemake.input.graph)
+    kept = Kept(**params.kept)
+    entries = {}
+    for cell in progress(params.cells, "calibrate"):
+        entries[cell["name"]] = released.calibrate_study_cell(cell, graph, params, kept)
+        io.write_json(Path(out.calibrations) / f"{cell['name']}.json", entries[cell["name"]])
+    Path(out.statements).mkdir(parents=True)
+    for one in progress(params.released, "state"):
+        made = released.state(one, entries, graph, params.preprocessing)
+        io.write_json(Path(out.statements) / f"{one['name']}.json", made.json)
+        io.write_text(Path(out.statements) / f"{one['name']}.md", made.page)
 
 
 job.run(snakemake, main)

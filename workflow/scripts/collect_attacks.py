@@ -1,7 +1,7 @@
 """Every attacked model of the study, one row each."""
 
-from graphdp import job
 from graphdp.paper.attack import collect_attacks
+from graphdp.workflow import job
 
 
 def main(snakemake):

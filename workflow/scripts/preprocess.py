@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-from graphdp import io, job
+from graphdp import io
+from graphdp.data.datasets import DatasetSpec
 from graphdp.data.preprocess import preprocess, statistics
-from graphdp.data.registry import DatasetSpec
+from graphdp.workflow import job
 
 
 def main(snakemake):

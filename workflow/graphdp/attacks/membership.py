@@ -36,20 +36,20 @@ aggregations, whose sensitivity plays no part.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from graphdp import degree
 from graphdp.attacks.auc import auc
 from graphdp.attacks.nodes import ATTACK, ROLES, sample_nodes
 from graphdp.data.split import Split
-from graphdp.errors import GraphDPError
 from graphdp.methods.block import Block
+from graphdp.methods.card import Card
 from graphdp.privacy import accounting
 from graphdp.privacy.plan import GaussianReleases, Plan, PoissonDPSGD
+from graphdp.privacy.protection import protects_nodes
 from graphdp.rng import generator
+from graphdp.workflow.stages import run_all
 
 # The attack model and its training, as in the authors' experiments.
 LAYERS, HIDDEN, EPOCHS, LEARNING_RATE = 3, 64, 100, 0.01
@@ -103,6 +103,10 @@ class AttackBlock(Block):
         repeat, role = divmod(seed, len(ROLES))
         return super().stream(repeat, ATTACK, ROLES[role], self.nodes_per_class, *purpose)
 
+    def degree_stream(self, seed: int, bound: str) -> tuple:
+        """The name of a model's own degree bound."""
+        return self.stream(seed, "degree", bound)
+
 
 def model_seed(repeat: int, role: str) -> int:
     """The number of a repeat's model among the seeds of an `AttackBlock`."""
@@ -124,10 +128,14 @@ class Attacked:
 
 
 def membership_inference(
-    block: AttackBlock, method: ModuleType, setting: dict[str, Any], cache
+    block: AttackBlock, its: Card, setting: dict[str, Any], cache
 ) -> list[Attacked]:
-    """Train, query and attack every repeat of the block; `cache` is an `AggregateCache`."""
-    models = {seed: model for seed, _, model in fit_models(block, method, setting, cache)}
+    """Train, query and attack every repeat of the block.
+
+    its: the attacked method's card, whose stages are run as for any study. cache: an
+    `AggregateCache`.
+    """
+    models = {seed: model for seed, _, model in run_all(block, its, setting, cache)}
     samples = {
         seed: attack_samples(model.posteriors, block.graph.y, block.split(seed))
         for seed, model in models.items()
@@ -152,44 +160,6 @@ def membership_inference(
             )
         )
     return outcomes
-
-
-def fit_models(
-    block: AttackBlock, method: ModuleType, setting: dict[str, Any], cache
-) -> list[tuple[int, dict[str, Any], Any]]:
-    """The method's stages one after the other, for every model of the block.
-
-    Returns (seed, setting, fitted model) triples. Raises `GraphDPError` for a method with a stage
-    that is not run here.
-    """
-    # Only the edge level, which is not attacked, has perturbed graphs.
-    skipped = {"perturb"} if block.level != "edge" else set()
-    if unknown := {*method.STAGES} - skipped - {"encode", "aggregate", "bound_degree"}:
-        raise GraphDPError(
-            f"attack {ATTACK} cannot run the stage {', '.join(sorted(unknown))} of {block.method}; "
-            "leave that method out of the attack"
-        )
-    masks: dict[str, dict[int, np.ndarray]] = {}
-    if "max_degree" in setting:
-        name = degree.bound_name(setting)
-        masks[name] = {
-            seed: degree.keep_edges(
-                block.graph, name, block.stream(seed, "degree", name), (block.dataset, seed)
-            )
-            for seed in block.seeds
-        }
-    if "aggregate" in method.STAGES:
-        read = method.encoder_settings(block.level, setting)
-        encoders = method.encode(block, [read]) if read else {}
-        release = method.release_settings(block.level, setting)
-        releases = method.aggregate(block, [release], encoders, masks, cache)
-        return list(method.fit(block, [setting], encoders, releases, cache))
-    inputs: list[Any] = []
-    if "bound_degree" in method.STAGES:
-        inputs += [masks, cache]
-    if "perturb" in method.STAGES:
-        inputs.append({})
-    return list(method.fit(block, [setting], *inputs))
 
 
 def attack_samples(
@@ -223,7 +193,7 @@ def _train_attacks(
     block: AttackBlock, samples: Mapping[int, tuple[np.ndarray, np.ndarray]]
 ) -> tuple[list[Any], dict[int, _Cuts]]:
     """Step 4: the attack models of all repeats, as one block over all samples."""
-    from graphdp.ensemble import MLP, FullBatch, Member, train
+    from graphdp.training import MLP, FullBatch, Member, train
 
     parts, labels, cuts, start = [], [], {}, 0
     for repeat in block.repeats:
@@ -280,7 +250,7 @@ def membership_epsilon(entry: Mapping[str, Any]) -> float:
     plan = Plan.from_dict(entry["plan"])
     known = all(isinstance(m, GaussianReleases | PoissonDPSGD) for m in plan.mechanisms)
     phases = tuple(m for m in plan.mechanisms if isinstance(m, PoissonDPSGD))
-    if plan.level != "node" or not known or not phases:
+    if not protects_nodes(plan.level) or not known or not phases:
         return math.inf
     trained = Plan(
         plan.method, "node", "participant", "corrected", "proven", (), None, mechanisms=phases

@@ -164,7 +164,7 @@ def noise_bound(bound: Bound, plan: Plan) -> Bound:
     composition = plan.composition
     if composition.is_empty or composition.unnoised:
         raise GraphDPError(f"{plan.method}, {plan.level} level: the plan has no noise to audit")
-    if composition.fixed or composition.fixed_size:
+    if any("pld" not in term.accountants for term in composition.terms):
         raise GraphDPError(
             f"{plan.method}, {plan.level} level: no trade-off is known; use lower_bound"
         )
@@ -193,25 +193,11 @@ def _loss_distribution(
 ) -> Any:
     """dp-accounting's distribution, for adding and for removing (or for replacing a group); rounded
     up if `pessimistic`."""
-    from dp_accounting.pld import privacy_loss_distribution as pld
-
-    from graphdp.privacy import group
-
-    def releases(rate: float, count: int) -> Any:
-        return pld.from_gaussian_mechanism(
-            noise,
-            sampling_prob=rate,
-            value_discretization_interval=interval,
-            pessimistic_estimate=pessimistic,
-            use_connect_dots=pessimistic,
-        ).self_compose(count)
-
-    parts = [releases(*sampled) for sampled in composition.sampled]
-    if composition.gaussian:
-        parts.append(releases(1.0, composition.gaussian))
-    for rate, size, per_clip, count in composition.grouped:
-        step = group.privacy_loss(rate, size, 1 / (noise * per_clip), interval, pessimistic)
-        parts.append(step.self_compose(count))
+    parts = [
+        step.self_compose(count)
+        for term in composition.terms
+        for step, count in term.loss_distributions(noise, interval, pessimistic)
+    ]
     return functools.reduce(lambda one, other: one.compose(other), parts)
 
 

@@ -1,6 +1,6 @@
 """Attacks on DP-Adam: canaries whose gradients an attacker who sees every noisy sum looks for.
 
-The training is `graphdp.ensemble.train`, unchanged; its `observe` shows the noisy sum of clipped
+The training is `graphdp.training.train`, unchanged; its `observe` shows the noisy sum of clipped
 gradients of every Poisson round, which is what DP-Adam releases. Canaries are ordinary training
 nodes with a feature that no other node has. So what they add to the gradients of the first layer's
 weights for that feature is theirs alone, and their sampling, clipping and noise are those of any
@@ -14,18 +14,19 @@ Training Run" (NeurIPS 2023).
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from graphdp.audit.front_door import calibration_entry
 from graphdp.audit.one_run import guess, one_run_bound
 from graphdp.errors import GraphDPError
+from graphdp.privacy import calibrated
 from graphdp.privacy.calibration import Calibration
-from graphdp.privacy.cells import check_rounds
 from graphdp.rng import generator, stream_seed
 
-NETWORKS = ("mlp", "classifier")
 HOPS, CLASSES, HIDDEN = 2, 3, 16
 LEARNING_RATE = 1e-9
 #: A canary's own feature; others have none of it. Large, so that its gradient is clipped.
@@ -35,22 +36,30 @@ _BLOCK = 2000
 
 
 @dataclass(frozen=True)
+class Network:
+    """A network as a method builds it where nodes are protected.
+
+    shape: number of features -> network. hops: of a network that reads X⁰ and as many sums; 0 for
+    one that reads the features alone.
+    """
+
+    shape: Callable[[int], Any]
+    hops: int = 0
+
+
+@dataclass(frozen=True)
 class Phase:
     """One DP-Adam phase as calibrated: what the plan accounts is what is trained.
 
-    network: "mlp" (MLP-DP, 3 layers) or "classifier" (GAP's, on X⁰ and 2 hops). calibration: of a
-    plan with a phase "classifier". num_train, batch_size, epochs: those of the plan.
+    calibration: of a plan with a phase "classifier". num_train, batch_size, epochs: those of the
+    plan.
     """
 
-    network: str
+    network: Network
     calibration: Calibration
     num_train: int
     batch_size: int
     epochs: int
-
-    def __post_init__(self) -> None:
-        if self.network not in NETWORKS:
-            raise GraphDPError(f"network is {self.network!r}; choose one of {', '.join(NETWORKS)}")
 
     @property
     def mechanism(self):
@@ -58,58 +67,48 @@ class Phase:
         (found,) = (m for m in self.calibration.plan.mechanisms if m.phase == "classifier")
         return found
 
-    def shape(self, features: int) -> Any:
-        """The network, as the methods build it at node level."""
-        from graphdp.ensemble import MLP, HopClassifier
-
-        if self.network == "mlp":
-            return MLP(features, HIDDEN, 3, CLASSES, batch_norm=False)
-        return HopClassifier(HOPS, features, HIDDEN, CLASSES, batch_norm=False)
-
     def inputs(self, x: np.ndarray, members: int) -> Any:
         """`x`, float32 (n, f), as the network reads it: shared, or the same for every hop."""
-        if self.network == "mlp":
+        if not self.network.hops:
             return x
-        return [np.repeat(x[:, None], HOPS + 1, axis=1)] * members
+        return [np.repeat(x[:, None], self.network.hops + 1, axis=1)] * members
 
     def block(self, x: np.ndarray, members: int) -> Any:
         """`x` as a batch of every member."""
         import torch
 
-        from graphdp.ensemble.inputs import DenseBlock
+        from graphdp.training.inputs import DenseBlock
 
-        groups = 1 if self.network == "mlp" else HOPS + 1
+        groups = 1 + self.network.hops
         rows = torch.from_numpy(x.T.copy()).expand(members, groups, -1, -1)
         return DenseBlock(rows)
 
     def train(self, x: np.ndarray, labels: np.ndarray, members: list, observe: Any) -> None:
-        """Train `members`; refuses other rounds than the plan accounts, as the workflow does."""
-        from graphdp.ensemble import DPAdam, train
-        from graphdp.privacy.plan import dpsgd_rounds
+        """Train `members`; refuses other noise than the plan accounts, as the workflow does."""
+        from graphdp.training import DPAdam, train
 
-        rate, steps = dpsgd_rounds(self.num_train, self.batch_size, self.epochs)
-        clip = self.mechanism.max_grad_norm.value
+        entry = calibration_entry(self.calibration, self.num_train)
+        run = calibrated.phase(entry, "classifier").run
         fitted = train(
-            self.shape(x.shape[1]),
+            self.network.shape(x.shape[1]),
             self.inputs(x, len(members)),
             labels,
             members,
-            DPAdam(self.epochs, self.batch_size, rate, steps, clip),
+            DPAdam(self.epochs, run.batch_size, run.sampling_rate, run.count, run.max_grad_norm),
             checkpoint="last",
             device="cpu",
             observe=observe,
         )
-        entry = self.calibration.to_dict()
         for model in fitted:
-            check_rounds(entry, "classifier", model.rounds)
+            calibrated.check_execution(entry, {"classifier": model.executed})
 
 
 def _clipped(phase: Phase, parameters, x: np.ndarray, labels: np.ndarray):
     """The clipped gradients of the rows of `x`, summed, for every member: a stack (S, P)."""
     import torch
 
-    from graphdp.ensemble.inputs import Scratch
-    from graphdp.ensemble.private import add_clipped_gradients
+    from graphdp.training.inputs import Scratch
+    from graphdp.training.private import add_clipped_gradients
 
     members, gradients = len(parameters), parameters.gradients()
     add_clipped_gradients(
@@ -134,7 +133,7 @@ def white_box_scores(phase: Phase, world: str, draws: int, seed: int) -> np.ndar
     """
     import torch
 
-    from graphdp.ensemble import Member
+    from graphdp.training import Member
 
     x = np.zeros((phase.num_train + 2, 2), np.float32)
     x[0, 0] = CANARY_FEATURE
@@ -197,7 +196,7 @@ def one_run(
 
     Raises GraphDPError when there are more canaries than training nodes.
     """
-    from graphdp.ensemble import Member
+    from graphdp.training import Member
 
     if canaries > phase.num_train:
         raise GraphDPError(f"{canaries} canaries among {phase.num_train} training nodes: use fewer")

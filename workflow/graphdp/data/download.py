@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from graphdp import io
-from graphdp.data.registry import DatasetSpec, FileSpec
+from graphdp.data.datasets import DatasetSpec, FileSpec
 from graphdp.errors import GraphDPError
 from graphdp.progress import progress
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
+from graphdp.data.datasets import DatasetSpec, Preprocessing
 from graphdp.data.graph import Graph, csr_from_edges
 from graphdp.data.loaders import LOADERS, RawGraph
-from graphdp.data.registry import DatasetSpec, Preprocessing
 from graphdp.errors import GraphDPError
 
 

@@ -63,3 +63,16 @@ def split(
             "fractions"
         )
     return Split(train, val, test)
+
+
+def split_of(
+    raw_num_nodes: int, node_ids: np.ndarray, study_seed: int, rule: str, seed: int
+) -> Split:
+    """The split of repeat `seed`.
+
+    rule: "shared" (every repeat has that of seed 0) or "per_seed", with GAP's shares, or followed
+    by other shares of training, validation and test nodes: "shared 0.025/0.025/0.95".
+    """
+    kind, _, shares = rule.partition(" ")
+    fractions = tuple(map(float, shares.split("/"))) if shares else GAP_FRACTIONS
+    return split(raw_num_nodes, node_ids, study_seed, seed if kind == "per_seed" else 0, fractions)

@@ -2,12 +2,15 @@
 
 import platform
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from graphdp import io, job, methods
-from graphdp.data.graph import Graph
-from graphdp.data.split import Split
-from graphdp.privacy import cells
+from graphdp.data.split import Split, split_of
+from graphdp.graphs.bounds import parse_bound
+from graphdp.privacy import calibrated
+from graphdp.privacy.calibrated import Phase
+
+if TYPE_CHECKING:  # every start of Snakemake reads this module
+    from graphdp.data.graph import Graph
 
 Run = tuple[int, dict[str, Any]]  # a repeat's seed and one hyperparameter setting
 
@@ -16,68 +19,45 @@ Run = tuple[int, dict[str, Any]]  # a repeat's seed and one hyperparameter setti
 class Block:
     """A block of seeds of one cell (dataset, method, level, ε) with what its models share.
 
-    `calibrations` are the entries of the cell's calibration file (empty where a stage needs none).
-    `posteriors`: whether its models keep every node's class probabilities.
+    A stage of the graph alone has no method, level, ε and split. `calibrations` are the entries of
+    the cell's calibration file (empty where a stage needs none).
+    `posteriors`: whether its models keep every node's class probabilities. `study`: its name.
     """
 
-    graph: Graph
+    graph: "Graph"
     dataset: str
-    method: str
-    level: str
-    epsilon: str
     seeds: list[int]
     study_seed: int
-    split_rule: str
+    method: str = ""
+    level: str = ""
+    epsilon: str = ""
+    split_rule: str = ""
     checkpoint: str = "best_validation"
     device: str = "cpu"
     memory_mb: int = 3000
     calibrations: list[dict[str, Any]] = field(default_factory=list)
     posteriors: bool = False
-
-    @classmethod
-    def of_job(cls, snakemake: Any) -> "Block":
-        """The block that a job of the workflow works on.
-
-        `snakemake` has Snakemake's script attributes: `wildcards`, `input`, `params`, `config`.
-        """
-        names, calibration = snakemake.wildcards, snakemake.input.get("calibration")
-        return cls(
-            graph=Graph.load(snakemake.input.graph),
-            dataset=names.dataset,
-            method=names.method,
-            level=names.level,
-            epsilon=names.epsilon,
-            seeds=job.block_seeds(names.block),
-            study_seed=snakemake.params.study_seed,
-            split_rule=snakemake.params.split,
-            checkpoint=methods.checkpoint(names.method, names.level, snakemake.params.checkpoint),
-            device=snakemake.config["device"],
-            memory_mb=snakemake.config["memory_mb"],
-            calibrations=io.read_json(calibration) if calibration else [],
-        )
+    study: str = ""
 
     def split(self, seed: int) -> Split:
         """The split of a repeat: the study's one split, or the repeat's own."""
-        return cells.split_of(
+        return split_of(
             self.graph.raw_num_nodes, self.graph.node_ids, self.study_seed, self.split_rule, seed
         )
 
-    def noise_multiplier(self, plan_settings: dict[str, Any], seed: int) -> float:
-        """The calibrated noise multiplier for a plan's settings and a repeat's split.
+    def entry(self, plan_settings: dict[str, Any], seed: int) -> dict[str, Any]:
+        """The calibration of a plan's settings and a repeat's split.
 
-        0 at ε = inf. Raises `GraphDPError` if the calibration file has no such entry.
+        Raises `GraphDPError` if the calibration file has no such entry.
         """
-        return cells.noise_multiplier(self._calibration(plan_settings, seed))
+        return calibrated.lookup(self.calibrations, plan_settings, self.split(seed).train.size)
 
-    def noise_std(self, plan_settings: dict[str, Any], seed: int, phase: str) -> float:
-        """σ of the noisy sums of a phase of the plan: noise multiplier x the plan's sensitivity.
+    def phase(self, plan_settings: dict[str, Any], seed: int, name: str) -> Phase | None:
+        """A phase of the plan with its noise, for a repeat's split; None at ε = inf.
 
-        0 at ε = inf. Raises `GraphDPError` if the calibration file has no such entry or phase.
+        Raises `GraphDPError` if there is no such entry, or the plan has noise but no such phase.
         """
-        return cells.noise_std(self._calibration(plan_settings, seed), phase)
-
-    def _calibration(self, plan_settings: dict[str, Any], seed: int) -> dict[str, Any]:
-        return cells.lookup(self.calibrations, plan_settings, self.split(seed).train.size)
+        return calibrated.phase(self.entry(plan_settings, seed), name)
 
     def stream(self, seed: int, *purpose: int | float | str) -> tuple:
         """The name of a repeat's random stream for a purpose (see `graphdp.rng`).
@@ -89,6 +69,10 @@ class Block:
             self.study_seed, seed, self.dataset, self.method, self.level, self.epsilon,
             self.split_rule, self.checkpoint, *purpose,
         )  # fmt: skip
+
+    def degree_stream(self, seed: int, bound: str) -> tuple:
+        """The name of the random stream of a degree bound: of no method, so that all share it."""
+        return self.study_seed, seed, self.dataset, "degree", parse_bound(bound)[0]
 
     def trained_on(self) -> str:
         """The name of the device that `device` stands for: the CPU's architecture or the GPU's."""

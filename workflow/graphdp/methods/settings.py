@@ -1,7 +1,8 @@
 """Hyperparameters: the types that configs are validated against and that rows record."""
 
 import json
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -17,6 +18,10 @@ class Settings(BaseModel):
     """One setting of a method's hyperparameters (a point of the grid)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    #: Of `graphdp calibrate`: a count that the plan reads and that need not be given -> the one
+    #: whose value it takes then, or "" for its own default.
+    IF_NOT_GIVEN: ClassVar[Mapping[str, str]] = {}
 
 
 class FullBatchTraining(Settings):
@@ -50,7 +55,7 @@ class ReplaceableTraining(PrivateTraining):
 
     @field_validator("adjacency")
     @classmethod
-    def _usual_one_is_not_named(cls, value: str | None) -> str | None:
+    def _omit_default_adjacency(cls, value: str | None) -> str | None:
         return None if value == "node_add_remove" else value
 
 

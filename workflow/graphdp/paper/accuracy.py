@@ -12,16 +12,10 @@ from graphdp.paper.cells import (
     read_published,
     study_datasets,
 )
-from graphdp.paper.labels import (
-    AS_IMPLEMENTED,
-    EDGE_FREE_METHODS,
-    canonical_epsilon,
-    level_order,
-    reading_column,
-    reading_order,
-)
+from graphdp.paper.labels import as_implemented, edge_free_methods, reading_column, reading_order
 from graphdp.paper.rows import IDENTITY
 from graphdp.paper.select import CELL, select_best, summarise
+from graphdp.privacy.protection import canonical_epsilon, is_private, level_order, whole_nodes
 
 ACCURACY_EXPERIMENT = "accuracy"
 ACCURACY_COLUMNS = (
@@ -88,7 +82,7 @@ def published_table(
     lines = [
         (name, level, epsilon)
         for method, level, epsilon in lines
-        for name in filter(None, (method, AS_IMPLEMENTED.get(method)))
+        for name in filter(None, (method, as_implemented().get(method)))
     ]
     if epsilons:
         lines = list(
@@ -113,7 +107,7 @@ def degree_bounds_table(rows: pd.DataFrame, context: Mapping) -> pd.DataFrame:
     """
     mine = [experiment_rows(rows, context, name) for name in context.get("experiments", {})]
     mine = pd.concat([rows.iloc[:0], *mine], ignore_index=True)
-    mine = mine[mine["level"] == "node"].drop_duplicates(list(IDENTITY))
+    mine = mine[mine["level"].map(whole_nodes).astype(bool)].drop_duplicates(list(IDENTITY))
     bound, degree = (
         mine.get(name, pd.Series(index=mine.index, dtype=object)).astype(object)
         for name in ("hp_degree_bound", "hp_max_degree")
@@ -156,7 +150,7 @@ def _in_order(cells: Mapping, datasets: Sequence[str]) -> list[tuple]:
         key=lambda cell: (
             datasets.index(cell[0]),
             level_order(cell[2]),
-            cell[1] in EDGE_FREE_METHODS,
+            cell[1] in edge_free_methods(),
             cell[1],
             float(cell[3]),
         ),
@@ -195,7 +189,11 @@ def _fill(
     frame = pd.DataFrame(table, columns=[*ACCURACY_COLUMNS, *sorted(columns, key=reading_order)])
     # The ε of a printed number is the paper's, that of a missing model nobody's.
     bare = frame["epsilon_basis"].isna() | (frame["epsilon_basis"] == "")
-    missing = frame["mean"].isna() & frame["published_mean"].isna() & (frame["level"] != "none")
+    missing = (
+        frame["mean"].isna()
+        & frame["published_mean"].isna()
+        & frame["level"].map(is_private).astype(bool)
+    )
     frame["epsilon_basis"] = frame["epsilon_basis"].mask(bare, "as_published")
     frame["epsilon_basis"] = frame["epsilon_basis"].mask(bare & missing, "not_calibrated")
     return typed(frame)

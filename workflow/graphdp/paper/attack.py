@@ -11,9 +11,10 @@ from graphdp import io
 from graphdp.attacks.nodes import ATTACK
 from graphdp.errors import GraphDPError
 from graphdp.paper.cells import expected_cells, missing_reason, read_published, study_datasets
-from graphdp.paper.labels import canonical_epsilon, epsilon_label, method_label, notes
+from graphdp.paper.labels import epsilon_label, method_label, notes
 from graphdp.paper.printing import Printed
 from graphdp.paper.select import CELL, bootstrap_ci
+from graphdp.privacy.protection import canonical_epsilon, whole_nodes
 
 NUMBERS = (
     "delta",
@@ -235,7 +236,7 @@ def _notes(table: pd.DataFrame) -> list[str]:
         "others, and those that its training nodes have too many of are missing in the rest.",
         *notes(found.to_dict("records")),
     ]
-    if (found["level"] == "node").any():
+    if found["level"].map(whole_nodes).any():
         result.append(
             "ε corrected, training membership: the graph is fixed, with all features, and one node "
             "is trained on or not. The aggregates are then post-processing, and only the DP-Adam "

@@ -19,9 +19,11 @@ from pathlib import Path
 import pandas as pd
 
 from graphdp.errors import GraphDPError
-from graphdp.paper.labels import EDGE_FREE_METHODS, canonical_epsilon
+from graphdp.methods.registry import cards
+from graphdp.paper.labels import edge_free_methods
 from graphdp.paper.rows import HYPERPARAMETER_PREFIX
 from graphdp.paper.select import CELL
+from graphdp.privacy.protection import canonical_epsilon, edges_alone, is_private
 
 NOT_AVAILABLE = "dataset not available"
 NOT_REQUESTED = "not requested in this run"
@@ -105,7 +107,9 @@ def experiment_rows(rows: pd.DataFrame, context: Mapping, experiment: str) -> pd
     for spec in context.get("experiments", {}).get(experiment, []):
         keep |= _matches(rows, spec)
     kept = rows[keep & rows["dataset"].isin(study_datasets(context))]
-    twins = kept[kept["method"].isin(EDGE_FREE_METHODS) & (kept["level"] == "none")].assign(
+    twins = kept[
+        kept["method"].isin(edge_free_methods()) & ~kept["level"].map(is_private).astype(bool)
+    ].assign(
         level="edge",
         epsilon="0",
         delta=0.0,
@@ -123,8 +127,7 @@ def missing_reason(cell: tuple[str, str, str, str], context: Mapping) -> str:
     if dataset in unavailable:
         return f"{NOT_AVAILABLE}: {unavailable[dataset]}" if unavailable[dataset] else NOT_AVAILABLE
     specs = [spec for specs in context.get("experiments", {}).values() for spec in specs]
-    methods = context.get("methods") or {spec["method"] for spec in specs}
-    if method not in methods:
+    if method not in {*cards(), *(spec["method"] for spec in specs)}:
         return NO_METHOD
     requested = any(
         cell in expected_cells(context, name) for name in context.get("experiments", {})
@@ -141,7 +144,7 @@ def known(name: str, registry: Mapping, kind: str):
 
 def _matches(rows: pd.DataFrame, spec: Mapping) -> pd.Series:
     level, tokens = spec["level"], [canonical_epsilon(t) for t in _as_list(spec["epsilon"])]
-    if spec["method"] in EDGE_FREE_METHODS and level == "edge":
+    if spec["method"] in edge_free_methods() and edges_alone(level):
         level, tokens = "none", ["inf"]
     match = (
         (rows["method"] == spec["method"]) & (rows["level"] == level) & rows["epsilon"].isin(tokens)
@@ -149,6 +152,8 @@ def _matches(rows: pd.DataFrame, spec: Mapping) -> pd.Series:
     if "datasets" in spec:
         match &= rows["dataset"].isin(spec["datasets"])
     index = rows.index[match]
+    # What a row means that says nothing about a hyperparameter.
+    unnamed = cards()[spec["method"]].unnamed if spec["method"] in cards() else {}
     for name, values in spec.items():
         column = HYPERPARAMETER_PREFIX + name
         if name in _NOT_HYPERPARAMETERS or column not in rows.columns:
@@ -160,14 +165,10 @@ def _matches(rows: pd.DataFrame, spec: Mapping) -> pd.Series:
                 for i, value, dataset in zip(
                     index, rows.loc[index, column], rows.loc[index, "dataset"], strict=True
                 )
-                if _agrees(_UNNAMED.get(name) if value is None else value, by_dataset[dataset])
+                if _agrees(unnamed.get(name) if value is None else value, by_dataset[dataset])
             ]
         )
     return pd.Series(rows.index.isin(index), index=rows.index)
-
-
-#: What a row means that says nothing about a hyperparameter, where that is the published way.
-_UNNAMED = {"degree_bound": "sampling", "adjacency": "node_add_remove"}
 
 
 def _agrees(value, allowed: list | None) -> bool:
@@ -183,7 +184,7 @@ def _values(values, dataset: str) -> list | None:
 
 
 def _is_edge_free(method: str, level: str) -> bool:
-    return method in EDGE_FREE_METHODS and level == "none"
+    return method in edge_free_methods() and not is_private(level)
 
 
 def _as_list(values) -> list:

@@ -13,7 +13,7 @@ def study_context(
 
     study: its name, title, paper, datasets, experiments, methods, unavailable and published path.
     statistics: dataset -> what `graphdp.data.preprocess.statistics` gives. calibrations: the
-    calibration files' entries, one list per cell (see `graphdp.privacy.cells`).
+    calibration files' entries, one list per cell (see `graphdp.privacy.calibrated`).
     """
     return dict(study) | {
         "statistics": dict(statistics),

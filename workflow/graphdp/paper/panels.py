@@ -22,7 +22,7 @@ from graphdp.paper.cells import (
     study_datasets,
 )
 from graphdp.paper.labels import (
-    AS_IMPLEMENTED,
+    as_implemented,
     basis_text,
     delta_text,
     method_label,
@@ -31,7 +31,7 @@ from graphdp.paper.labels import (
     status_text,
 )
 from graphdp.paper.select import CELL, select_best, summarise
-from graphdp.privacy.plan import level_kind
+from graphdp.privacy.protection import is_private, level_kind
 
 
 def claims_title(cells: pd.DataFrame, label: str, *, details: bool = True) -> str:
@@ -39,7 +39,7 @@ def claims_title(cells: pd.DataFrame, label: str, *, details: bool = True) -> st
 
     details: whether `claims` is part of it; a figure without says it elsewhere.
     """
-    private = cells[cells["level"] != "none"]
+    private = cells[cells["level"].map(is_private).astype(bool)]
     if private.empty:
         return label
     deltas = sorted({delta_text(delta) for delta in private["delta"].dropna()}, key=float)
@@ -52,10 +52,10 @@ def claims_title(cells: pd.DataFrame, label: str, *, details: bool = True) -> st
 
 def claims(cells: pd.DataFrame) -> list[str]:
     """The adjacencies of cells, then per basis and status of their ε the methods that have it."""
-    private = cells[cells["level"] != "none"]
+    private = cells[cells["level"].map(is_private).astype(bool)]
     by_claim: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
     for cell in private.to_dict("records"):
-        name = method_name(AS_IMPLEMENTED.get(cell["method"], cell["method"]))
+        name = method_name(as_implemented().get(cell["method"], cell["method"]))
         names = by_claim.setdefault((cell["epsilon_basis"], cell["epsilon_status"]), {})
         names.setdefault(name, {})[level_kind(cell["level"])] = None
     # Levels are named where one analysis of a method says one thing of some and another of others.

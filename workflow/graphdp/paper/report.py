@@ -12,11 +12,13 @@ import pandas as pd
 from graphdp import io
 from graphdp.paper import labels
 from graphdp.paper.cells import known
-from graphdp.paper.figures import FIGURES
+from graphdp.paper.figures import figures as known_figures
 from graphdp.paper.printing import Printed
 from graphdp.paper.rows import read_rows
 from graphdp.paper.select import CELL
-from graphdp.paper.tables import TABLES, read_csv
+from graphdp.paper.tables import read_csv
+from graphdp.paper.tables import tables as known_tables
+from graphdp.privacy.protection import canonical_epsilon, is_private
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -32,11 +34,11 @@ def build_report(
     tidy = {name: read_csv(path, name) for name, path in table_csvs.items()}
     printed = {}
     for name, frame in tidy.items():
-        table = known(name, TABLES, "table")
+        table = known(name, known_tables(), "table")
         printed[table.title] = table.show(frame)
     drawn = {}
     for name, path in figure_svgs.items():
-        figure = known(name, FIGURES, "figure")
+        figure = known(name, known_figures(), "figure")
         drawn[figure.title] = (Path(path).read_text(encoding="utf-8"), figure.caption)
     gaps = [frame[frame["missing_reason"] != ""] for frame in tidy.values() if "mean" in frame]
     missing = (
@@ -129,7 +131,7 @@ def _meanings(rows: pd.DataFrame, calibrations: list[Mapping]) -> list[tuple[str
     kinds: dict[tuple, dict] = {}
     claims = rows[["method", "level", "adjacency", "epsilon_status"]].drop_duplicates()
     for row in claims.itertuples():
-        private = row.level != "none"
+        private = is_private(row.level)
         key = (row.level, row.adjacency, row.epsilon_status) if private else ("none", "", "")
         kind = kinds.setdefault(key, {"methods": set(), "assumptions": {}})
         kind["methods"].add(labels.method_label(row.method, row.level))
@@ -138,7 +140,7 @@ def _meanings(rows: pd.DataFrame, calibrations: list[Mapping]) -> list[tuple[str
         (", ".join(sorted(kind["methods"])), labels.explain(*key), list(kind["assumptions"]))
         for key, kind in sorted(kinds.items())
     ]
-    edge_free = sorted(set(claims["method"]) & labels.EDGE_FREE_METHODS)
+    edge_free = sorted(set(claims["method"]) & labels.edge_free_methods())
     if edge_free:
         names = ", ".join(labels.method_label(method, "edge") for method in edge_free)
         meanings.append((f"{names} at edge level", labels.EDGE_FREE_MEANING, []))
@@ -151,12 +153,12 @@ def _calibration(calibrations: list[Mapping]) -> pd.DataFrame:
 
     lines = []
     for entry in calibrations:
-        if entry["level"] == "none":
+        if not is_private(entry["level"]):
             continue
         setting = entry.get("hyperparameters") or {}
         if isinstance(setting, str):
             setting = json.loads(setting)
-        epsilon = labels.canonical_epsilon(entry["epsilon"])
+        epsilon = canonical_epsilon(entry["epsilon"])
         delta = entry.get("delta")
         lines.append(
             {

@@ -4,13 +4,16 @@ import csv
 import json
 import os
 from collections.abc import Sequence
+from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from graphdp import io
 from graphdp.errors import GraphDPError
-from graphdp.paper.labels import STATUSES, canonical_epsilon, is_level
+from graphdp.paper.labels import STATUSES
+from graphdp.privacy.protection import canonical_epsilon, is_level, is_private
 
 COLUMNS = (
     "study",
@@ -82,17 +85,21 @@ def read_rows(path: str | os.PathLike) -> pd.DataFrame:
     return _parse(raw, path)
 
 
-def collect(paths: Sequence[str | os.PathLike]) -> pd.DataFrame:
+def collect(paths: Sequence[str | os.PathLike], more: pd.DataFrame | None = None) -> pd.DataFrame:
     """Concatenate the rows of all jobs, sorted by dataset, method, level, ε, setting and seed.
 
-    The order of `paths` does not matter. Raises GraphDPError when two rows claim to be the same
-    trained model. No paths give an empty frame with all columns (every dataset may be unavailable).
+    The order of `paths` does not matter. more: further rows, as an earlier call gave them. No paths
+    and no more give an empty frame with all columns (every dataset may be unavailable).
+
+    Raises GraphDPError when two rows claim to be the same trained model.
     """
-    if not paths:
+    if not paths and more is None:
         return _parse(pd.DataFrame(columns=list(COLUMNS), dtype=str), "no rows")
     frames = [pd.read_csv(path, dtype=str, keep_default_na=False) for path in paths]
     for frame, path in zip(frames, paths, strict=True):
         _parse(frame, path)  # so that an error names the job's own file
+    if more is not None:
+        frames.append(_as_text(more))
     raw = pd.concat(frames, ignore_index=True).fillna("")
     rows = _parse(raw, "collected rows")
     duplicated = rows.duplicated(list(IDENTITY))
@@ -115,16 +122,33 @@ def collect(paths: Sequence[str | os.PathLike]) -> pd.DataFrame:
     return rows.iloc[order].reset_index(drop=True)
 
 
-def collect_rows(inputs: Sequence[str | os.PathLike], output: str | os.PathLike) -> None:
-    """Join the jobs' CSV files into one rows.csv: checked, free of duplicates, in a fixed order."""
-    write_rows(collect(inputs), output)
+def _as_text(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows as their file has them."""
+    text = StringIO()
+    _to_csv(rows, text)
+    text.seek(0)
+    return pd.read_csv(text, dtype=str, keep_default_na=False)
+
+
+def collect_rows(
+    inputs: Sequence[str | os.PathLike],
+    output: str | os.PathLike,
+    more: pd.DataFrame | None = None,
+) -> None:
+    """Join the jobs' CSV files, and `more` rows, into one rows.csv: checked, free of duplicates, in
+    a fixed order."""
+    write_rows(collect(inputs, more), output)
 
 
 def write_rows(rows: pd.DataFrame, path: str | os.PathLike) -> None:
     """Write rows as CSV (without the derived `hp_*` columns), atomically."""
-    kept = [name for name in rows.columns if not name.startswith(HYPERPARAMETER_PREFIX)]
     with io.atomic_path(path) as temporary:
-        rows[kept].to_csv(temporary, index=False, quoting=csv.QUOTE_MINIMAL, lineterminator="\n")
+        _to_csv(rows, temporary)
+
+
+def _to_csv(rows: pd.DataFrame, into: Any) -> None:
+    kept = [name for name in rows.columns if not name.startswith(HYPERPARAMETER_PREFIX)]
+    rows[kept].to_csv(into, index=False, quoting=csv.QUOTE_MINIMAL, lineterminator="\n")
 
 
 def setting_key(hyperparameters: str) -> tuple:
@@ -169,7 +193,7 @@ def _parse(raw: pd.DataFrame, path: str | os.PathLike) -> pd.DataFrame:
     for name in ("val_accuracy", "test_accuracy"):
         refuse(~rows[name].between(0, 1), f"{name} is not a fraction between 0 and 1")
     refuse(
-        (rows["level"] == "none") != (rows["epsilon"] == "inf"),
+        rows["level"].map(is_private).astype(bool) == (rows["epsilon"] == "inf"),
         "level 'none' and epsilon 'inf' belong together",
     )
     finite = ~rows["epsilon"].isin(["inf", "0"])

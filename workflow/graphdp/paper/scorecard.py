@@ -24,16 +24,11 @@ from graphdp.paper.cells import (
     read_published,
     study_datasets,
 )
-from graphdp.paper.labels import (
-    EDGE_FREE_METHODS,
-    epsilon_label,
-    level_text,
-    method_label,
-    notes,
-)
+from graphdp.paper.labels import edge_free_methods, epsilon_label, method_label, notes
 from graphdp.paper.printing import Printed
 from graphdp.paper.rows import HYPERPARAMETER_PREFIX
 from graphdp.paper.select import CELL, select_best, summarise
+from graphdp.privacy.protection import edges_alone, is_private, level_text
 
 # --- cells ----------------------------------------------------------------------------------------
 
@@ -257,9 +252,9 @@ ORDERING_TEXTS = (
 
 def _cell(dataset: str, side: Side, level: str, epsilon: str) -> tuple:
     level = side.level or level
-    if side.method in EDGE_FREE_METHODS and level == "edge":
+    if side.method in edge_free_methods() and edges_alone(level):
         epsilon = "0"
-    if level == "none":
+    if not is_private(level):
         epsilon = "inf"
     cell = (dataset, side.method, level, epsilon)
     return (*cell, side.value) if side.name else cell
@@ -381,7 +376,7 @@ def _verdicts(ax: Axes, orderings: pd.DataFrame, claims: pd.DataFrame) -> None:
         for line in mine.itertuples():
             colour = VERDICTS[line.verdict]
             ax.plot(tokens.index(line.epsilon), y, "s", markersize=12, color=colour)
-    scopes = ["no privacy" if level == "none" else level_text(level) for level in claims["level"]]
+    scopes = [level_text(level) if is_private(level) else "no privacy" for level in claims["level"]]
     names = [
         f"{c.claim} ({scope}), {c.dataset}"
         for c, scope in zip(claims.itertuples(), scopes, strict=True)

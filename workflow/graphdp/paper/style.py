@@ -8,17 +8,9 @@ import seaborn as sns
 from matplotlib.figure import Figure
 
 from graphdp import io
+from graphdp.methods.registry import cards
 
-_PALETTE = sns.color_palette("colorblind")
-_METHODS = {
-    "gap": (_PALETTE[0], "o"),
-    "mlp": (_PALETTE[1], "s"),
-    "sage": (_PALETTE[2], "^"),
-    "progap": (_PALETTE[3], "D"),
-    "dpdgc": (_PALETTE[4], "v"),
-    "dpdgcofficial": (_PALETTE[5], "X"),
-}
-_OTHER = (_PALETTE[7], "P")  # grey
+_OTHER = ("#949494", "P")  # grey, for methods that are not here
 SERIES_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 PANEL_WIDTH, PANEL_HEIGHT = 3.9, 2.9  # inches, labels included
@@ -49,9 +41,9 @@ def theme():
     return mpl.rc_context({**sns.axes_style("whitegrid"), **_SETTINGS})
 
 
-def method_style(method: str) -> tuple[tuple[float, float, float], str]:
-    """(colour, marker) of a method, the same in every figure."""
-    return _METHODS.get(method, _OTHER)
+def method_style(method: str) -> tuple[str, str]:
+    """(colour, marker) of a method, the same in every figure: its card's."""
+    return cards()[method].look if method in cards() else _OTHER
 
 
 def series_colours(count: int) -> Sequence[tuple[float, float, float]]:

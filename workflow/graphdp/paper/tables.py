@@ -4,27 +4,22 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 
 import pandas as pd
 
 from graphdp import io
+from graphdp.methods import registry
 from graphdp.paper import printing
 from graphdp.paper.accuracy import (
     COUNTS,
     FLOATS,
     accuracy_table,
     degree_bounds_table,
-    published_table,
-)
-from graphdp.paper.attack import (
-    TABLE3_COUNTS,
-    TABLE3_NUMBERS,
-    read_attacks,
-    show_table3,
-    table3,
 )
 from graphdp.paper.cells import known
-from graphdp.paper.labels import epsilon_label, level_text, method_label, notes, reading_title
+from graphdp.paper.labels import epsilon_label, method_label, notes, reading_title
 from graphdp.paper.printing import Printed
 from graphdp.paper.rows import read_rows
 from graphdp.paper.scorecard import (
@@ -39,8 +34,8 @@ from graphdp.paper.statistics import (
     STATISTICS_NUMBERS,
     show_statistics,
     statistics_table,
-    table1,
 )
+from graphdp.privacy.protection import is_private, level_text
 
 
 @dataclass(frozen=True)
@@ -53,6 +48,7 @@ class Table:
     floats: tuple[str, ...]  # columns that are not text
     counts: tuple[str, ...] = ()
     read: Callable[[str | os.PathLike], pd.DataFrame] = read_rows
+    of_attacks: bool = False  # made from the rows of attacks
 
 
 def build_table(
@@ -63,11 +59,11 @@ def build_table(
     output_md: str | os.PathLike,
     output_tex: str | os.PathLike,
 ) -> None:
-    """Write the table `name` (a key of `TABLES`) as tidy CSV, Markdown and LaTeX.
+    """Write the table `name` (a key of `tables()`) as tidy CSV, Markdown and LaTeX.
 
     rows_csv: the rows.csv, or whatever else the table reads (`Table.read`).
     """
-    table = known(name, TABLES, "table")
+    table = known(name, tables(), "table")
     tidy = table.make(table.read(rows_csv), context)
     printed = table.show(tidy)
     write_csv(tidy, output_csv)
@@ -124,7 +120,7 @@ def show_published(table: pd.DataFrame) -> Printed:
     for (method, level, _), group in table.groupby(["method", "level", "epsilon"], sort=False):
         records = group.to_dict("records")
         line = {
-            "": "no privacy" if level == "none" else level_text(level),
+            "": level_text(level) if is_private(level) else "no privacy",
             "method": method_label(method, level),
             "privacy": _label(records),
         }
@@ -143,16 +139,6 @@ def show_published(table: pd.DataFrame) -> Printed:
         pd.DataFrame(lines, columns=columns),
         (*footnotes, *_accuracy_notes(table)),
     )
-
-
-def show_dpdgc_table2(table: pd.DataFrame) -> Printed:
-    """DPDGC's Table 2, as `show_published`."""
-    printed = show_published(table)
-    note = (
-        "At k-neighbour level GAP, MLP-DP and SAGE are what they are at node level (the paper "
-        "prints GAP's and MLP-DP's numbers there again); MLP is also its DP-MLP at edge level."
-    )
-    return Printed(printed.caption, printed.cells, (note, *printed.notes))
 
 
 _ACCURACY_CAPTION = (
@@ -238,24 +224,24 @@ def _accuracy_notes(table: pd.DataFrame) -> list[str]:
     return result
 
 
-TABLES: dict[str, Table] = {
+_GENERAL: dict[str, Table] = {
     "statistics": Table("Datasets", statistics_table, show_statistics, STATISTICS_NUMBERS),
     "accuracy": Table("Accuracy", accuracy_table, show_accuracy, FLOATS, COUNTS),
     "scorecard": Table("Scorecard", scorecard_table, show_scorecard, SCORECARD_NUMBERS, COUNTS),
     "orderings": Table("Orderings", orderings_table, show_orderings, ORDERING_NUMBERS),
-    "table1": Table("Table 1", table1, show_statistics, STATISTICS_NUMBERS),
-    "table2": Table("Table 2", published_table, show_published, FLOATS, COUNTS),
-    "table3": Table(
-        "Table 3", table3, show_table3, TABLE3_NUMBERS, TABLE3_COUNTS, read=read_attacks
-    ),
-    "progap_table1": Table("ProGAP Table 1", table1, show_statistics, STATISTICS_NUMBERS),
-    "progap_table2": Table("ProGAP Table 2", published_table, show_published, FLOATS, COUNTS),
-    "dpdgc_table1": Table("DPDGC Table 1", table1, show_statistics, STATISTICS_NUMBERS),
-    "dpdgc_table2": Table("DPDGC Table 2", published_table, show_dpdgc_table2, FLOATS, COUNTS),
     "degree_bounds": Table(
         "Degree bounds", degree_bounds_table, show_degree_bounds, FLOATS, COUNTS
     ),
 }
+
+
+@cache
+def tables() -> Mapping[str, Table]:
+    """Name -> how to make it: those of all studies, and each paper's own (its method's folder)."""
+    found = dict(_GENERAL)
+    for module in registry.modules("figures").values():
+        found |= import_module(module).TABLES
+    return found
 
 
 def write_csv(table: pd.DataFrame, path: str | os.PathLike) -> None:
@@ -266,7 +252,7 @@ def write_csv(table: pd.DataFrame, path: str | os.PathLike) -> None:
 
 def read_csv(path: str | os.PathLike, name: str) -> pd.DataFrame:
     """Read the tidy form of the table `name` back with the types it had."""
-    table = known(name, TABLES, "table")
+    table = known(name, tables(), "table")
     frame = pd.read_csv(path, dtype=str, keep_default_na=False)
     for columns, kind in ((table.floats, "float64"), (table.counts, "Int64")):
         for column in columns:

@@ -8,7 +8,6 @@ independent libraries agree on the Rényi accounting.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
 from graphdp.errors import GraphDPError
@@ -149,6 +148,11 @@ def calibrate(
             f"or for level edge or node"
         )
     aim = epsilon * (1 - SAFETY)
+    if composition.least_epsilon >= aim:
+        raise GraphDPError(
+            f"{what}: releases with an epsilon of their own spend {composition.least_epsilon:g}, "
+            f"which leaves nothing of epsilon {epsilon:g} to the others; raise epsilon"
+        )
     least = accounting.least_epsilon(plan, delta)
     if least >= aim:
         raise GraphDPError(
@@ -156,16 +160,20 @@ def calibrate(
             f"accountant reads at least {least:.3g}; raise epsilon or delta"
         )
     if composition.is_pure:
-        noise = composition.pure / epsilon
-        while composition.pure / noise > epsilon:  # by a rounding error at most
+        if not composition.pure_share:
+            raise GraphDPError(
+                f"{what}: every release has an epsilon of its own, so no noise is left to "
+                f"calibrate; let one of them take what the others leave"
+            )
+        noise = composition.pure_share / (epsilon - composition.least_epsilon)
+        while composition.pure_epsilon(noise) > epsilon:  # by a rounding error at most
             noise = math.nextafter(noise, math.inf)
     else:
-        # Privacy loss distributions grow as the noise falls: come near the root in small strides.
-        stride = 1.5 if composition.grouped else 4.0
+        stride = min(term.stride for term in composition.terms)
         noise = _smallest_noise(lambda x: accounting.epsilon(plan, x, delta), aim, what, stride)
     if not noise > 0:
         raise GraphDPError(f"{what}: noise multiplier {noise!r} for a finite epsilon; report a bug")
-    if accounting.has_second_library(composition):
+    if accounting.second(composition):
         accounting.cross_check(plan, noise, delta)
     entries = _account(plan, noise, delta, with_pld)
     _check(plan, epsilon, noise, entries)
@@ -217,55 +225,55 @@ def _account(
     plan: Plan, noise: float, delta: float, with_pld: bool
 ) -> tuple[AccountedEpsilon, ...]:
     """ε by every accountant that applies, the primary one first."""
-    if plan.composition.grouped or plan.composition.fixed:
-        return _account_own(plan, noise, delta)
-    autodp = f"autodp {version('autodp')}"
-    google = f"dp-accounting {version('dp-accounting')}"
     composition = plan.composition
     if composition.is_pure:
-        pure = composition.pure / noise
+        pure = composition.pure_epsilon(noise)
         return (AccountedEpsilon("exact", pure, "pure ε (δ = 0): the shares add up", ""),)
-    renyi = "Rényi DP, Poisson amplification"
-    if composition.fixed_size:
-        renyi = accounting.FIXED_SIZE_METHOD
-    elif not composition.sampled:
-        renyi = "Rényi DP, looser: for the cross-check only"
-    entries = []
-    ours, order = accounting.autodp_rdp_epsilon(composition, noise, delta)
-    if not composition.is_gaussian:
-        entries.append(AccountedEpsilon("autodp", ours, renyi, autodp, order))
+    own, other = accounting.primary(composition), accounting.second(composition)
+    if own == "autodp":
+        entries = _account_renyi(plan, noise, delta)
+    elif own == "dp_accounting":
+        value, order = accounting.google_rdp_epsilon(composition, noise, delta)
+        entries = [_entry(own, value, composition.method, order)]
     else:
-        exact = accounting.epsilon(plan, noise, delta, "autodp")
-        entries.append(AccountedEpsilon("autodp", exact, "exact Gaussian", autodp))
-        closed = accounting.epsilon(plan, noise, delta, "exact")
-        entries.append(
-            AccountedEpsilon("exact", closed, "closed form: Balle and Wang 2018, Theorem 8", "")
-        )
-        entries.append(AccountedEpsilon("autodp_rdp", ours, renyi, autodp, order))
-    if not accounting.has_second_library(composition):
-        return tuple(entries)
-    # At autodp's order: any single order is a valid bound, and equal orders can be compared.
-    theirs, _ = accounting.google_rdp_epsilon(composition, noise, delta, (order,))
-    entries.append(AccountedEpsilon("dp_accounting", theirs, renyi, google, order))
-    if with_pld and noise >= accounting.PLD_LEAST_NOISE:
+        entries = [_entry(own, accounting.epsilon(plan, noise, delta, own), composition.method)]
+    if other == "renyi":
+        loose = accounting.epsilon(plan, noise, delta, other)
+        entries.append(_entry(other, loose, "Rényi DP by quadrature, looser: cross-check"))
+    extra = with_pld and own != "pld" and accounting.knows("pld", composition)
+    if extra and noise >= accounting.PLD_LEAST_NOISE:
         tight = accounting.epsilon(plan, noise, delta, "pld")
-        entries.append(AccountedEpsilon("pld", tight, "privacy loss distribution", google))
+        entries.append(_entry("pld", tight, "privacy loss distribution"))
     return tuple(entries)
 
 
-def _account_own(plan: Plan, noise: float, delta: float) -> tuple[AccountedEpsilon, ...]:
-    """As `_account`, for groups and for samples of a fixed size, which autodp does not account."""
-    google = f"dp-accounting {version('dp-accounting')}"
-    if plan.composition.fixed:
-        value, order = accounting.google_rdp_epsilon(plan.composition, noise, delta)
-        method = "Rényi DP, sampling without replacement"
-        return (AccountedEpsilon("dp_accounting", value, method, google, order),)
-    tight = accounting.epsilon(plan, noise, delta, "pld")
-    loose = accounting.epsilon(plan, noise, delta, "renyi")
-    return (
-        AccountedEpsilon("pld", tight, "privacy loss distribution of groups", google),
-        AccountedEpsilon("renyi", loose, "Rényi DP by quadrature, looser: cross-check", ""),
-    )
+def _account_renyi(plan: Plan, noise: float, delta: float) -> list[AccountedEpsilon]:
+    """By autodp, by the closed form if all is Gaussian, and by dp-accounting if it knows all."""
+    composition = plan.composition
+    ours, order = accounting.autodp_rdp_epsilon(composition, noise, delta)
+    method = composition.method
+    if composition.is_gaussian:
+        method = "Rényi DP, looser: for the cross-check only"
+        exact = accounting.epsilon(plan, noise, delta, "autodp")
+        closed = accounting.epsilon(plan, noise, delta, "exact")
+        entries = [
+            _entry("autodp", exact, "exact Gaussian"),
+            _entry("exact", closed, "closed form: Balle and Wang 2018, Theorem 8"),
+            _entry("autodp_rdp", ours, method, order),
+        ]
+    else:
+        entries = [_entry("autodp", ours, method, order)]
+    if accounting.second(composition):
+        # At autodp's order: any single order is a valid bound, and equal orders can be compared.
+        theirs, _ = accounting.google_rdp_epsilon(composition, noise, delta, (order,))
+        entries.append(_entry("dp_accounting", theirs, method, order))
+    return entries
+
+
+def _entry(
+    accountant: str, value: float, method: str, order: float | None = None
+) -> AccountedEpsilon:
+    return AccountedEpsilon(accountant, value, method, accounting.library(accountant), order)
 
 
 def _check(plan: Plan, target: float, noise: float, entries: tuple[AccountedEpsilon, ...]) -> None:

@@ -1,7 +1,7 @@
 """One noise, several analyses: the ε of releases whose noise was set for another plan.
 
 At the same absolute noise the multiplier of a mechanism is inversely proportional to its
-sensitivity, so under a basis (see `graphdp.privacy.bases`) it is
+sensitivity, so under a basis (an analysis of the same releases) it is
 
     noise multiplier (basis) = noise multiplier (reference) x Δ (reference) / Δ (basis).
 
@@ -17,34 +17,10 @@ import numpy as np
 
 from graphdp.errors import GraphDPError
 from graphdp.privacy import accounting
-from graphdp.privacy.plan import (
-    Composition,
-    FixedSizeDPSGD,
-    GaussianReleases,
-    Mechanism,
-    Plan,
-    PoissonDPSGD,
-    PoissonGroupDPSGD,
-    PureRelease,
-    UnnoisedRelease,
-    WithoutReplacementDPSGD,
-)
+from graphdp.privacy.plan import Composition, Mechanism, Plan
 
 #: Releases of one noise multiplier each.
 Parts = tuple[tuple[Composition, float], ...]
-
-
-def _bound(mechanism: Mechanism) -> float | None:
-    """What a mechanism's noise is measured in: its sensitivity, or None without noise."""
-    match mechanism:
-        case GaussianReleases() | PureRelease():
-            return mechanism.sensitivity.value
-        case PoissonDPSGD() | FixedSizeDPSGD() | WithoutReplacementDPSGD():
-            return mechanism.max_grad_norm.value
-        case PoissonGroupDPSGD():  # whatever the group: the noise is what is measured
-            return mechanism.noise_per_clip * mechanism.max_grad_norm.value
-        case UnnoisedRelease():
-            return None
 
 
 def parts(basis: Plan, reference: Plan, noise_multiplier: float) -> Parts:
@@ -57,12 +33,12 @@ def parts(basis: Plan, reference: Plan, noise_multiplier: float) -> Parts:
     """
     if not noise_multiplier >= 0:  # also refuses NaN
         raise GraphDPError(f"noise multiplier is {noise_multiplier!r}; give a number of at least 0")
-    noised = {mechanism.phase: _bound(mechanism) for mechanism in reference.mechanisms}
+    noised = {mechanism.phase: mechanism.scale_unit for mechanism in reference.mechanisms}
     groups: dict[float, list[Mechanism]] = {}
     for mechanism in basis.mechanisms:
         if mechanism.releases_nothing:
             continue
-        bound, ratio = _bound(mechanism), 1.0
+        bound, ratio = mechanism.scale_unit, 1.0
         if bound is not None:
             if noised.get(mechanism.phase) is None:
                 raise GraphDPError(
@@ -99,7 +75,8 @@ def adjacent_epsilon(
     So a replacement is taken as two moves, the node leaves and another one enters, each with half
     of the sensitivity. If both are (ε', δ')-DP, then with P, M and Q the chances of an event
     before, between and after: P ≤ e^ε' M + δ' ≤ e^2ε' Q + (1 + e^ε') δ', so the replacement is
-    (2 ε', (1 + e^ε') δ')-DP. The largest δ' that fits `delta` is searched for.
+    (2 ε', (1 + e^ε') δ')-DP. The largest δ' that fits `delta` is searched for. An ε that the noise
+    does not change is charged in full to either move.
     """
     delta = accounting.check_delta(delta)
     if adjacency != "node_replace" or not _subsamples(releases):
@@ -129,7 +106,7 @@ def _is_part(releases: Any) -> bool:
 
 def _subsamples(releases: Any) -> bool:
     if _is_part(releases):
-        return bool(releases[0].sampled)
+        return releases[0].adds_or_removes
     return any(map(_subsamples, releases))
 
 
@@ -142,9 +119,10 @@ def _with_noise_doubled(releases: Any) -> Any:
 def composed_epsilon(releases: Parts, delta: float) -> float:
     """ε at `delta` of several releases with a noise multiplier each, one record differing.
 
-    Gaussian releases alone: the closed form. Pure ε alone: their sum. With groups (of which any
-    number differ) or samples without replacement: the accountant that knows them. Otherwise
-    autodp's Rényi DP, whose curves add up.
+    Gaussian releases alone: the closed form. Pure ε alone: their sum. Otherwise the primary
+    accountant of all of them together; in autodp's Rényi DP the curves add up.
+
+    Raises GraphDPError if no accountant knows all of them.
     """
     delta = accounting.check_delta(delta)
     releases = noised(releases)
@@ -152,41 +130,35 @@ def composed_epsilon(releases: Parts, delta: float) -> float:
         return math.inf
     if not releases:
         return 0.0
-    if any(composition.grouped or composition.fixed for composition, _ in releases):
-        return accounting.parts_epsilon(releases, delta)
-    if all(composition.is_pure for composition, _ in releases):
-        return sum(composition.pure / noise for composition, noise in releases)
-    if all(composition.is_gaussian for composition, _ in releases):
+    together = Composition(tuple(term for part, _ in releases for term in part.terms))
+    if together.is_pure:
+        return sum(composition.pure_epsilon(noise) for composition, noise in releases)
+    if together.is_gaussian:
         squares = sum(composition.gaussian / noise**2 for composition, noise in releases)
         return accounting.gaussian_epsilon(math.sqrt(squares), delta)
+    accountant = accounting.primary(together)
+    if accountant != "autodp":
+        return accounting.parts_epsilon(releases, delta, accountant)
     curves = renyi_curves(releases)
     return smallest_epsilon(lambda order: sum(curve(order) for curve in curves), delta)
 
 
 def noised(releases: Parts) -> Parts | None:
     """The releases that count: () if nothing is released, None if something has no noise."""
-    releases = tuple(
-        (composition, noise)
-        for composition, noise in releases
-        if not composition.is_empty and (noise != math.inf or composition.unnoised)
-    )
-    if any(composition.unnoised or noise == 0 for composition, noise in releases):
+    if any(composition.unnoised for composition, _ in releases):
         return None
-    return releases
+    counted = []
+    for composition, noise in releases:
+        if noise == math.inf:  # what is left does not depend on the noise
+            composition, noise = composition.lasting, 1.0
+        if not composition.is_empty:
+            counted.append((composition, noise))
+    return None if any(noise == 0 for _, noise in counted) else tuple(counted)
 
 
 def renyi_curves(releases: Parts) -> list[Callable[[float], float]]:
-    """RDP(order) of each release, by autodp (groups by quadrature, samples of a fixed size by
-    dp-accounting); every noise must be above 0 and finite."""
-
-    def curve(composition: Composition, noise: float) -> Callable[[float], float]:
-        if composition.grouped:
-            return accounting.groups_rdp(composition, noise)
-        if composition.fixed:
-            return accounting.fixed_rdp(composition, noise)
-        return accounting.autodp_rdp_curve(composition, noise)
-
-    return [curve(composition, noise) for composition, noise in releases]
+    """RDP(order) of each release, by `accounting.rdp_curve`; noise above 0 and finite."""
+    return [accounting.rdp_curve(composition, noise) for composition, noise in releases]
 
 
 def smallest_epsilon(rdp: Callable[[float], float], delta: float) -> float:

@@ -93,7 +93,7 @@ def public_candidates(max_degree: int) -> Sensitivity:
     return Sensitivity(
         math.sqrt(_checked(max_degree)),
         "sqrt(max_degree)",
-        "graphdp.degree.public_candidates, proof there: the condition of GAP, Appendix A.3, "
+        "graphdp.graphs.degree.public_candidates, proof there: the condition of GAP, Appendix A.3, "
         "Lemma 3, holds (own row excluded)",
     )
 
@@ -107,8 +107,8 @@ def public_candidates_with_own_row(max_degree: int) -> Sensitivity:
     return Sensitivity(
         math.sqrt(degree + degree**2),
         "sqrt(max_degree + max_degree^2)",
-        "graphdp.degree.public_candidates, proof there (GAP, Appendix A.3, Lemma 3, and the own "
-        "row's at most D terms)",
+        "graphdp.graphs.degree.public_candidates, proof there (GAP, Appendix A.3, Lemma 3, and the "
+        "own row's at most D terms)",
     )
 
 

@@ -30,8 +30,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from graphdp import degree
 from graphdp.errors import GraphDPError
+from graphdp.graphs import degree
 
 
 def without_node(

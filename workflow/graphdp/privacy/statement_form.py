@@ -8,10 +8,11 @@ The fields follow NIST SP 800-226 and section 5.3 of "How to DP-fy ML" (Ponomare
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from graphdp import io
 from graphdp.errors import GraphDPError
+from graphdp.privacy.mechanisms import KINDS
 
 SCHEMA = Path("config/statement.schema.json")
 
@@ -73,15 +74,7 @@ class Release(_Part):
 class MechanismEntry(_Part):
     """One mechanism with the noise that was drawn."""
 
-    kind: Literal[
-        "gaussian",
-        "poisson_dpsgd",
-        "poisson_group_dpsgd",
-        "fixed_size_dpsgd",
-        "without_replacement_dpsgd",
-        "pure",
-        "unnoised",
-    ]
+    kind: str = Field(description="a file of graphdp.privacy.mechanisms")
     query: str
     phase: str
     norm: Literal["L2", "L1", ""]
@@ -96,6 +89,13 @@ class MechanismEntry(_Part):
     count: Count = Field(description="releases, or DP-Adam steps")
     sampling: Literal["none", "poisson", "without_replacement"]
     sampling_rate: NonNegative | None
+
+    @field_validator("kind")
+    @classmethod
+    def _is_known(cls, kind: str) -> str:
+        if kind not in KINDS:
+            raise ValueError(f"unknown kind of mechanism; known: {', '.join(KINDS)}")
+        return kind
 
 
 class Claim(_Part):

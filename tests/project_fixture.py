@@ -1,0 +1,90 @@
+"""A temporary copy of the project with one study, on which the real workflow is run."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parent.parent
+SNAKEMAKE = [sys.executable, "-m", "snakemake", "--cores", "2"]
+PARTS = ("Snakefile", "rules", "workflow", "profiles", "config", "envs")
+
+
+class Project:
+    """A copy of the project.
+
+    folder: where it stands. study: its configuration as a dictionary, or as a file of the project.
+    """
+
+    def __init__(self, folder: Path, study: dict[str, Any] | str):
+        self.folder, self.study = folder, study
+        for name in PARTS:
+            source = ROOT / name
+            copy = shutil.copytree if source.is_dir() else shutil.copy
+            copy(source, folder / name)
+        self.environment = os.environ | {"PYTHONPATH": str(folder / "workflow")}
+        self.configure()
+
+    def configure(self, **changes: Any) -> None:
+        """Change keys of the study."""
+        if isinstance(self.study, dict):
+            text = yaml.safe_dump(self.study | changes)
+        else:
+            text = (self.folder / self.study).read_text()
+        (self.folder / "study.yaml").write_text(text)
+
+    def copy_to(self, folder: Path) -> "Project":
+        """Another copy with all results, whose modification times Snakemake compares."""
+        shutil.copytree(self.folder, folder, symlinks=True)
+        other = Project.__new__(Project)
+        other.folder, other.study = folder, self.study
+        other.environment = os.environ | {"PYTHONPATH": str(folder / "workflow")}
+        return other
+
+    def run(
+        self, *command: str, check: bool = True, timeout: float = 400
+    ) -> subprocess.CompletedProcess:
+        """A command in the copy, with its library."""
+        result = subprocess.run(
+            command,
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+        if check and result.returncode:
+            pytest.fail(f"{command} failed:\n{result.stdout[-3000:]}{result.stderr[-6000:]}")
+        return result
+
+    def python(self, code: str) -> str:
+        """What a piece of Python prints."""
+        return self.run(sys.executable, "-c", code).stdout
+
+    def graphdp(self, *words: str, check: bool = True) -> subprocess.CompletedProcess:
+        """The command line of the copy."""
+        return self.run(sys.executable, "-m", "graphdp.cli", *words, check=check)
+
+    def snakemake(self, *words: str, check: bool = True) -> subprocess.CompletedProcess:
+        """The workflow of the copy, with its study."""
+        return self.run(*SNAKEMAKE, *words, "--configfile", "study.yaml", check=check)
+
+    def planned(self, *words: str) -> dict[str, int]:
+        """Kind of job -> number that a dry run would start (targets without work left out).
+
+        That is the rule's name, and of the rule `stage` with the stage's: "stage fit".
+        """
+        result = self.snakemake("--dry-run", *words)
+        # What is said of a job stands indented below its rule.
+        rules = r"^(?:local)?rule (\w+):\n((?: .*\n)*)"
+        jobs = []
+        for rule, said in re.findall(rules, result.stdout + result.stderr, flags=re.MULTILINE):
+            stage = re.search(r"^ +wildcards: .*\bstage=(\w+)", said, flags=re.MULTILINE)
+            jobs.append(f"stage {stage[1]}" if rule == "stage" else rule)
+        return {job: jobs.count(job) for job in sorted(set(jobs) - {"all"})}

@@ -1,0 +1,242 @@
+"""The outcomes of the audits as a table and a figure."""
+
+import os
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import pandas as pd
+import seaborn as sns
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.transforms import blended_transform_factory
+
+from graphdp import io
+from graphdp.errors import GraphDPError
+from graphdp.methods import registry
+from graphdp.paper import printing, style
+from graphdp.paper.labels import basis_text, delta_text, epsilon_label
+from graphdp.paper.printing import Printed
+
+_EXPECTED = {
+    "exceeds": "must exceed the claim",
+    "below": "must stay below",
+    "tight": "must come within 15 %",
+}
+_PALETTE = sns.color_palette("colorblind")
+#: verdict -> (colour, marker, words)
+_VERDICTS = {
+    "refuted": (_PALETTE[3], "X", "above the claim: the claim is refuted"),
+    "tight": (_PALETTE[0], "o", "within 15 % of the claim: tight"),
+    "consistent": (_PALETTE[7], "s", "below the claim: consistent with it"),
+}
+#: What all audits share; a method's `audit.NOTES` follow, if it has any.
+_NOTES = (
+    "Each lower bound holds with 95 % confidence (failure probability 5 %): one half of the runs "
+    "chooses the threshold, Clopper-Pearson bounds the rates on the other half.",
+    "A bound below a claim does not prove the claim; one above it refutes it, for the code, the "
+    "noise and the adjacency stated.",
+    "gdp: the claim is one of μ-GDP (Gaussian releases of bounded sensitivity), so the bound is on "
+    "μ and is converted at δ. noise: the rates bound the noise multiplier of the plan's own steps. "
+    "dp: no assumption; no bound can then exceed ln(runs / 7.4).",
+    "One run: 95 % over the coins of the canaries and the noise of one training.",
+)
+
+
+def _notes() -> tuple[str, ...]:
+    """What is printed below the table: of all audits, and of each method's."""
+    modules = map(import_module, registry.modules("audit").values())
+    own = (note for module in modules for note in getattr(module, "NOTES", ()))
+    return (*_NOTES, *own)
+
+
+def read(paths: Sequence[str | os.PathLike]) -> list[dict[str, Any]]:
+    """The results of `claims.run`, by family; GraphDPError for a file that is none."""
+    found = []
+    for path in paths:
+        result = io.read_json(path)
+        if "lower_bound" not in result or result.get("verdict") not in _VERDICTS:
+            raise GraphDPError(f"{path} is no audit result: delete it and run the audit again")
+        found.append(result)
+    families = list(dict.fromkeys(result["family"] for result in found))
+    return sorted(found, key=lambda result: families.index(result["family"]))
+
+
+def check(results: Sequence[Mapping[str, Any]]) -> None:
+    """Raises GraphDPError, with names, if an audit did not come out as expected."""
+    wrong = [
+        f"{result['claim']} (bound {result['lower_bound']:.3g}, claimed "
+        f"{result['claimed_epsilon']:.3g}, {_EXPECTED[result['expected']]})"
+        for result in results
+        if not result["as_expected"]
+    ]
+    if wrong:
+        raise GraphDPError(
+            f"{len(wrong)} of {len(results)} audits came out UNEXPECTED: {'; '.join(wrong)}; see "
+            "results/audit/audit.md"
+        )
+
+
+def tidy(results: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """One line per claim; an ε never without basis, adjacency, δ and status."""
+    columns = (
+        "claim", "family", "title", "attacks", "method", "level", "basis", "status",
+        "claimed_adjacency", "adjacency", "delta", "claimed_epsilon", "noise_multiplier",
+        "lower_bound", "analysis", "confidence", "failure_probability", "draws", "seed",
+        "expected", "verdict", "as_expected",
+    )  # fmt: skip
+    return pd.DataFrame([{name: result[name] for name in columns} for result in results])
+
+
+def show(results: Sequence[Mapping[str, Any]]) -> Printed:
+    """The table for people."""
+    lines = [
+        {
+            "attack": f"{result['family']}: {result['title']}",
+            "claim": _claim(result),
+            "worlds differ in": result["adjacency"],
+            "audited lower bound": f"{result['lower_bound']:.2f} (95 %, {_runs(result)}, "
+            f"{result['analysis']})",
+            "outcome": _outcome(result),
+        }
+        for result in results
+    ]
+    caption = (
+        "Audits: the ε that is claimed for the noise in use, and the lower bound on ε at the same "
+        "δ that an attack on the project's own code reaches."
+    )
+    return Printed(caption, pd.DataFrame(lines), _notes())
+
+
+def _claim(result: Mapping[str, Any]) -> str:
+    label = epsilon_label(
+        result["level"],
+        f"{result['claimed_epsilon']:.3g}",
+        result["basis"],
+        [result["delta"]],
+        result["status"],
+    )
+    return f"{label}, {result['claimed_adjacency']}"
+
+
+def _runs(result: Mapping[str, Any]) -> str:
+    details = result["details"]
+    if "canaries" in details:
+        return f"{details['canaries']:,} canaries, {details['guesses']} guesses"
+    return f"{result['draws']:,} runs per world"
+
+
+def _outcome(result: Mapping[str, Any]) -> str:
+    if result["as_expected"]:
+        return result["verdict"]
+    return f"{result['verdict']}, but {_EXPECTED[result['expected']]}: UNEXPECTED"
+
+
+def draw(results: Sequence[Mapping[str, Any]]) -> Figure:
+    """Claims on rows, grouped by family: the claimed ε as a tick, the lower bound as a bar."""
+    with style.theme():
+        return _draw(results)
+
+
+def _draw(results: Sequence[Mapping[str, Any]]) -> Figure:
+    families = list(dict.fromkeys(result["family"] for result in results))
+    lines = len(results) + 2 * len(families)
+    figure = Figure(figsize=(9, 0.205 * lines + 1.5), layout="constrained")
+    axes = figure.subplots()
+    left = 0.5
+    largest = max(max(r["lower_bound"], r["claimed_epsilon"]) for r in results)
+    place, ticks, names = 0.0, [], []
+    for family in families:
+        group = [result for result in results if result["family"] == family]
+        # From the left edge of the figure: the labels stand on other lines.
+        heading = axes.text(
+            0.008,
+            place,
+            _heading(group),
+            transform=blended_transform_factory(figure.transFigure, axes.transData),
+            va="center",
+            fontweight="bold",
+            color="0.15",
+        )
+        heading.set_in_layout(False)
+        for result in group:
+            place += 1
+            ticks.append(place)
+            names.append(_row(result, group))
+            _line(axes, result, place, left)
+        place += 2
+    axes.set_xscale("log")
+    axes.set_xlim(left, largest * 4)  # room for the numbers beside the longest bar
+    ticks_shown = [0.5, 1, 2, 4, 8, 16, 32]
+    axes.set_xticks(ticks_shown, [f"{tick:g}" for tick in ticks_shown])
+    axes.minorticks_off()
+    axes.set_ylim(place - 1.2, -0.9)
+    axes.set_yticks(ticks, names)
+    axes.grid(visible=False, axis="y")
+    axes.set_xlabel("ε at the claim's δ (claimed: tick; audited lower bound, 95 % confidence: bar)")
+    handles = [Line2D([], [], color="black", marker="|", ms=11, mew=2, ls="", label="claimed ε")]
+    for colour, marker, words in _VERDICTS.values():
+        handles.append(
+            Line2D([], [], color=colour, marker=marker, lw=3, ms=6, label=f"lower bound {words}")
+        )
+    figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False)
+    return figure
+
+
+def _heading(group: Sequence[Mapping[str, Any]]) -> str:
+    """What all of a family's ε have in common."""
+    claimed = basis_text(group[0]["basis"])
+    if adjacency := _common(group, "claimed_adjacency"):
+        claimed += f" for {adjacency}"
+    if status := _common(group, "status"):
+        claimed += f", {status}"
+    return f"{group[0]['family']}  (ε {claimed})"
+
+
+def _common(group: Sequence[Mapping[str, Any]], key: str) -> str | None:
+    """What a family's claims all have there, None where they differ."""
+    found = {result[key] for result in group}
+    return found.pop() if len(found) == 1 else None
+
+
+def _row(result: Mapping[str, Any], group: Sequence[Mapping[str, Any]]) -> str:
+    """What stands beside a line: all of its ε's label that the heading does not have."""
+    own = [result[key] for key in ("claimed_adjacency", "status") if not _common(group, key)]
+    return ", ".join([result["title"], *own, f"δ = {delta_text(result['delta'])}"])
+
+
+def _line(axes, result: Mapping[str, Any], place: float, left: float) -> None:
+    colour, marker, _ = _VERDICTS[result["verdict"]]
+    claimed, bound = result["claimed_epsilon"], result["lower_bound"]
+    axes.plot([left, max(bound, left)], [place, place], color=colour, lw=3.5, alpha=0.55)
+    axes.plot([max(bound, left)], [place], color=colour, marker=marker, ms=6, ls="")
+    axes.plot([claimed], [place], color="black", marker="|", ms=11, mew=2, ls="", zorder=3)
+    text = f"≥ {bound:.2f}, claimed {claimed:.3g}"
+    if not result["as_expected"]:
+        text += " (UNEXPECTED)"
+    axes.annotate(
+        text,
+        (max(bound, claimed), place),
+        xytext=(9, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=7.5,
+    )
+
+
+def write(
+    results: Sequence[Mapping[str, Any]],
+    *,
+    csv: str | os.PathLike,
+    md: str | os.PathLike,
+    tex: str | os.PathLike,
+    svg: str | os.PathLike,
+    png: str | os.PathLike,
+) -> None:
+    """Write the table (tidy CSV, Markdown, LaTeX) and the figure (SVG, PNG)."""
+    with io.atomic_path(csv) as temporary:
+        tidy(results).to_csv(temporary, index=False, lineterminator="\n")
+    printed = show(results)
+    io.write_text(md, printing.to_markdown(printed))
+    io.write_text(tex, printing.to_latex(printed, "audit"))
+    style.save(draw(results), svg, png)

@@ -1,0 +1,340 @@
+"""Attacks on DPDGC: on the released embedding, and on the noisy gradients of its DP-Emb phase.
+
+**The release.** W and b have been released before, so they are the same in both worlds, and the
+attacker picks the worst: all rows of W in one direction, the bias far longer than the noise and at
+right angles to it. Then normalising after the noise hides nothing, and the worlds are as far apart
+as the sensitivity says. Copies of a construction lie side by side in one graph, as in
+`graphdp.audit.graph_pairs`: what is called is the release of `graphdp.methods.dpdgc.method`.
+
+**The embedding phase.** What is called is `graphdp.methods.dpdgc.network.train_embedding`; its
+`observe` shows the noisy sum of clipped gradients of every round. Node r is replaced:
+
+    rows that list r       in one world {r}, in the other empty; the clipped gradient u of such a
+                           row has one half of its square in W_r, or all of it in the bias
+    row r                  empty; its label differs, so its gradient is turned round
+
+With two classes the labels turn gradients round. So rows that gain r have one label, rows that lose
+it the other, and row r the one that makes its move agree with theirs: all moves add up. They do not
+reach 2C each, as the lemma of `graphdp.privacy.group` allows for any vectors, but the directions of
+W_r and b that a row of A can give. The learning rate is so small that W and b stay as they were
+initialised (the ε does not depend on it).
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from graphdp.audit.front_door import calibration_entry
+from graphdp.audit.graph_pairs import Construction, copies_of
+from graphdp.data.graph import in_edges
+from graphdp.errors import GraphDPError
+from graphdp.methods.dpdgc import method as dpdgc
+from graphdp.privacy import calibrated
+from graphdp.privacy.calibration import Calibration
+from graphdp.privacy.plan import PoissonGroupDPSGD
+from graphdp.privacy.protection import level_kind, neighbors
+
+#: Of the rows of W; `release` has to bring it down to c = 1.
+ROW_NORM = 10.0
+# How much longer than the noise the bias is.
+_BIAS = 1e3
+# Rows of one call: bounds the memory to some ten MB.
+_CALL_ROWS = 1 << 19
+
+
+# --- the release ----------------------------------------------------------------------------------
+
+
+def release_pair(level: str, max_degree: int | None = None, undirected: bool = False):
+    """The worst pair of graphs: a `Construction` whose rows x0 are W, float32 (n, 2).
+
+    An edge (source, target) is an entry of A in row `target` and column `source`. edge: one entry,
+    with `undirected` both of a connection. k-neighbour: k entries of the column of node 0, and of
+    its row, which is hidden. node: D entries of the column, and of the row.
+    """
+    kind, k = level_kind(level), neighbors(level)
+    gained = {"edge": 1, "k": k, "node": max_degree}[kind]
+    others = 1 + np.arange(gained)
+    column = np.stack([np.zeros_like(others), others], 1)
+    row = column[:, ::-1] if kind != "edge" or undirected else column[:0]
+    weight = np.zeros((1 + len(others), 2), np.float32)
+    weight[:, 1] = ROW_NORM
+    return Construction(
+        f"release-{level}-{max_degree}{'-undirected' * undirected}",
+        weight,
+        np.concatenate([column, row]),
+        column[:0],
+        hidden=() if kind == "edge" else (0,),
+    )
+
+
+def trained_pair(construction: Construction, hidden: int = 16) -> tuple[Construction, np.ndarray]:
+    """The same graphs with W and b as the authors' code trains them: rows of any norm.
+
+    Returns the construction, x0 float32 (n, hidden), and b, float32 (hidden,).
+    """
+    from graphdp.methods.dpdgc.network import train_embedding
+    from graphdp.training.descent import Rounds
+
+    rows = in_edges(*copies_of(construction, "present", 1)[:2])
+    nodes = np.arange(construction.num_nodes)
+    model = train_embedding(
+        rows.indptr,
+        rows.indices,
+        nodes % 2,
+        nodes,
+        nodes[:0],
+        Rounds("full", 10),
+        head=dpdgc.official_head(hidden, 2, ("audit", construction.name, "head")),
+        learning_rate=0.001,
+        stream=("audit", construction.name),
+        normalised=False,
+        device="cpu",
+    )
+    name = f"{construction.name}-trained"
+    edges = construction.present, construction.absent
+    return Construction(name, model.weight, *edges, construction.hidden), model.bias
+
+
+def release_noise(calibration: Calibration) -> float:
+    """The standard deviation of the noise (at c = 1) that the methods add."""
+    found = calibrated.phases(calibration_entry(calibration))
+    return found["release"].run.noise_std
+
+
+def least_row_norm(construction: Construction) -> float:
+    """The least norm of the rows of W, in units of the c that the authors' noise is set for."""
+    norms = np.linalg.norm(construction.x0.astype(np.float64), axis=1)
+    return float(norms.min() / dpdgc.OFFICIAL_ROW_NORM)
+
+
+def worst_bias(noise_std: float) -> np.ndarray:
+    """The bias for `release_pair`, float64 (2,)."""
+    return np.array([_BIAS * noise_std, 0.0])
+
+
+def release_scores(
+    construction: Construction,
+    bias: np.ndarray,
+    noise_std: float,
+    normalised: bool,
+    world: str,
+    draws: int,
+    seed: int,
+) -> np.ndarray:
+    """Scores of independent releases in one world: float64 (draws,), larger for "present".
+
+    Σ_v ⟨z_v, G_v⟩ over all rows but the hidden ones, G the change of A W. normalised: whether
+    `release` is attacked or `release_as_implemented`.
+    """
+    made = dpdgc.release if normalised else dpdgc.release_as_implemented
+    weight, nodes = construction.x0, construction.num_nodes
+    change = np.zeros((nodes, nodes))
+    for sign, name in ((1, "present"), (-1, "absent")):
+        edges = construction.edges(name)
+        change[edges[:, 1], edges[:, 0]] += sign
+    gain = change @ weight.astype(np.float64)
+    gain[list(construction.hidden)] = 0
+    scores, size = np.empty(draws), max(1, _CALL_ROWS // nodes)
+    for start in range(0, draws, size):
+        copies = min(size, draws - start)
+        indptr, indices, stacked = copies_of(construction, world, copies)
+        rows = in_edges(indptr, indices)
+        stream = ("audit", seed, construction.name, world, start)
+        z = made(rows, stacked, bias, noise_std, stream).reshape(copies, nodes, -1)
+        scores[start : start + copies] = np.einsum("cvd,vd->c", z.astype(np.float64), gain)
+    return scores
+
+
+# --- the embedding phase --------------------------------------------------------------------------
+
+CLASSES, HIDDEN = 2, 4
+LEARNING_RATE = 1e-9
+# Nodes that each bystander lists: the more, the less of its gradient is in the bias.
+_LISTED = 20
+# Combinations of sampled records that are less likely than this are left out of a score.
+_LEAST_CHANCE = 1e-10
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A DP-Emb phase as calibrated: what the plan accounts is what is trained.
+
+    calibration: of a plan with a phase "embedding". Settings are those of that plan; `num_train`
+    counts the changed rows too.
+    """
+
+    calibration: Calibration
+    num_train: int
+    batch_size: int
+    epochs: int
+    max_grad_norm: float
+    max_degree: int | None = None
+
+    def __post_init__(self) -> None:
+        if sum(self.counts) > self.num_train:
+            raise GraphDPError(
+                f"{sum(self.counts)} changed rows among {self.num_train} training nodes: use more"
+            )
+
+    @property
+    def mechanism(self) -> Any:
+        """The plan's DP-Adam mechanism of this phase."""
+        (found,) = (m for m in self.calibration.plan.mechanisms if m.phase == "embedding")
+        return found
+
+    @property
+    def poisson(self) -> bool:
+        """Whether samples are Poisson samples, and W is kept normalised: the corrected method."""
+        return isinstance(self.mechanism, PoissonGroupDPSGD)
+
+    @cached_property
+    def counts(self) -> tuple[int, int, int]:
+        """How many rows gain r in "present", how many lose it, and whether row r changes."""
+        level = self.calibration.plan.level
+        match level_kind(level):
+            case "edge":
+                return 1, 0, 0
+            case "k":
+                return neighbors(level), 0, 1
+            case _:
+                # On public candidates none is lost that is not gained in the other world.
+                return self.max_degree, 0 if self.poisson else self.max_degree, 1
+
+    @cached_property
+    def rounds(self) -> Any:
+        """As the method trains this phase."""
+        found = calibrated.phase(self.entry, "embedding")
+        return dpdgc.noisy_rounds(found.run, self.epochs)
+
+    @cached_property
+    def entry(self) -> dict[str, Any]:
+        """The calibration, as a job reads it."""
+        settings = {"max_grad_norm": self.max_grad_norm}
+        about = {"settings": settings, "num_train": self.num_train}
+        return self.calibration.to_dict() | about
+
+    @cached_property
+    def chances(self) -> tuple[np.ndarray, np.ndarray]:
+        """What a batch may hold: numbers of each kind of changed row (m, 3), log-chances (m,)."""
+        from scipy.stats import binom, hypergeom
+
+        grids = np.meshgrid(*(np.arange(count + 1) for count in self.counts), indexing="ij")
+        numbers = np.stack(grids, -1).reshape(-1, 3)
+        log_chances = np.zeros(len(numbers))
+        left, places = self.num_train, np.full(len(numbers), self.batch_size)
+        for kind, count in enumerate(self.counts):
+            drawn = numbers[:, kind]
+            if self.poisson:
+                log_chances += binom.logpmf(drawn, count, self.mechanism.sampling_rate)
+            else:
+                log_chances += hypergeom.logpmf(drawn, left, count, places)
+                left, places = left - count, places - drawn
+        kept = log_chances > math.log(_LEAST_CHANCE)
+        return numbers[kept], log_chances[kept]
+
+    def graph(self, world: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(indptr, indices, labels) of a world: r, rows that gain it, that lose it, bystanders,
+        and the nodes which these list. All but the last are training nodes."""
+        gained, lost, own = self.counts
+        listed = self.num_train + 1 + np.arange(_LISTED)
+        with_r, empty = np.array([0]), np.array([], int)
+        first, second = (with_r, empty) if world == "present" else (empty, with_r)
+        bystanders = self.num_train + 1 - (1 + gained + lost)
+        rows = [empty] + [first] * gained + [second] * lost
+        rows += [listed] * bystanders + [empty] * _LISTED
+        labels = np.zeros(len(rows), np.int64)
+        labels[1 + gained : 1 + gained + lost] = 1
+        labels[0] = int(own and world == "present")
+        indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
+        return indptr, np.concatenate(rows).astype(np.int32), labels
+
+    @property
+    def train(self) -> np.ndarray:
+        """The training nodes; where row r does not change, it is not among them."""
+        first = 1 - self.counts[2]
+        return np.arange(first, first + self.num_train)
+
+
+def phase_scores(phase: Phase, world: str, draws: int, seed: int) -> np.ndarray:
+    """Log-likelihood ratios of `draws` training runs in one world: float64 (draws,).
+
+    In every round the attacker, who knows W, b and both graphs, takes the noisy sum's part along
+    the move of the whole group (bystanders, all equal, are projected out of it). Given how many
+    changed rows of each kind are in the batch that part is Gaussian; the ratio is that of the
+    mixtures over these numbers.
+    """
+    import torch
+
+    from graphdp.methods.dpdgc.network import EmbeddingGradient, train_embedding
+    from graphdp.training.sparse_rows import SparseRows
+
+    like = torch.empty(0)
+    graphs = {name: phase.graph(name) for name in ("present", "absent")}
+    rows = {name: SparseRows(*graph[:2], None, like) for name, graph in graphs.items()}
+    labels = {name: torch.from_numpy(graph[2]) for name, graph in graphs.items()}
+    gained, lost, _ = phase.counts
+    # One row of each kind; where there is none of a kind, whatever row it is counts 0 times.
+    kinds = (1, 1 + gained, 0)
+    bystander = phase.num_train
+    numbers, log_chances = phase.chances
+    variance = phase.rounds.noise_std**2
+    scores = np.zeros(draws)
+
+    def project(head: tuple, values) -> tuple[torch.Tensor, np.ndarray, np.ndarray]:
+        """The direction (P,), and along it the gradients of each kind in both worlds (3,)."""
+        fixed = tuple(torch.from_numpy(part).float() for part in head)
+        networks = {
+            name: EmbeddingGradient(rows[name], labels[name], fixed, values) for name in graphs
+        }
+
+        def gradient(name: str, node: int) -> torch.Tensor:
+            found = torch.zeros_like(values)
+            networks[name].add(torch.tensor([node]), found, phase.max_grad_norm)
+            return found
+
+        present, absent = (
+            torch.stack([gradient(name, node) for node in kinds]) for name in ("present", "absent")
+        )
+        direction = torch.tensor(phase.counts, dtype=values.dtype) @ (present - absent)
+        if bystander > gained + lost:
+            other = gradient("present", bystander)
+            direction -= (direction @ other) / (other @ other) * other
+        direction /= direction.norm()
+        return direction, (present @ direction).numpy(), (absent @ direction).numpy()
+
+    for run in range(draws):
+        stream = ("audit", seed, "embedding", world, run)
+        head = dpdgc.head(HIDDEN, CLASSES, (*stream, "head"))
+        direction: torch.Tensor | None = None
+        means: tuple[np.ndarray, ...] = ()
+
+        def observe(values, noisy_sum, head=head, run=run):
+            nonlocal direction, means
+            if direction is None:
+                direction, *moves = project(head, values)
+                means = tuple(numbers @ move.astype(float) for move in moves)
+            found = float(noisy_sum @ direction)
+            present, absent = (
+                np.logaddexp.reduce(log_chances - (found - mean) ** 2 / (2 * variance))
+                for mean in means
+            )
+            scores[run] += present - absent
+
+        model = train_embedding(
+            *graphs[world],
+            phase.train,
+            phase.train[:0],
+            phase.rounds,
+            head=head,
+            learning_rate=LEARNING_RATE,
+            stream=stream,
+            normalised=phase.poisson,
+            device="cpu",
+            observe=observe,
+        )
+        calibrated.check_execution(phase.entry, {"embedding": model.executed})
+    return scores

@@ -1,0 +1,308 @@
+"""DPDGC's Figures 3a to 3d, and its Table 2 drawn: as implemented beside corrected, unsaved."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from graphdp.paper import style
+from graphdp.paper.accuracy import COUNTS, FLOATS, accuracy_table, published_table
+from graphdp.paper.cells import expected_cells, experiment_rows, missing_reason, study_datasets
+from graphdp.paper.labels import as_implemented, method_label, method_name
+from graphdp.paper.panels import (
+    claims,
+    claims_title,
+    draw_line,
+    empty_panel,
+    finish,
+    missing_cells,
+    reason_of,
+    set_ticks,
+    unavailable_in,
+    wrap,
+)
+from graphdp.paper.plots import Drawing
+from graphdp.paper.printing import Printed
+from graphdp.paper.select import select_best, summarise
+from graphdp.paper.statistics import STATISTICS_NUMBERS, show_statistics, table1
+from graphdp.paper.tables import Table, show_published
+from graphdp.privacy.protection import level_kind, level_order, neighbors
+
+
+def table2(rows: pd.DataFrame, context: Mapping) -> Figure:
+    """Table 2 drawn: accuracy at every level, one panel per dataset; side by side what the
+    paper prints (open diamonds), DPDGC as implemented (hollow), corrected, and the baselines."""
+    table = accuracy_table(rows, context)
+    table = table[(table["level"] != "edge") | (table["epsilon"] != "0")]
+    places = list(
+        dict.fromkeys(
+            sorted(
+                table[["level", "epsilon"]].itertuples(index=False, name=None),
+                key=lambda place: (level_order(place[0]), float(place[1])),
+            )
+        )
+    )
+    official = as_implemented()
+    methods = sorted(
+        dict.fromkeys(table["method"]),
+        key=lambda method: (
+            method not in official,
+            method not in official.values(),
+        ),
+    )
+    with style.theme():
+        datasets = list(dict.fromkeys(table["dataset"])) or study_datasets(context)
+        figure, axes, titled = style.titled_panels(datasets)
+        shown = table[table["mean"].notna()]
+        once = _claims_agree(shown, shown["dataset"])
+        for dataset, ax in zip(datasets, titled, strict=True):
+            cells = table[table["dataset"] == dataset]
+            if cells["mean"].isna().all():
+                reasons = [*cells["missing_reason"], reason_of(dataset, context)]
+                empty_panel(ax, reasons[0])
+            else:
+                _levels_panel(ax, cells, places, methods)
+                title = claims_title(cells[cells["mean"].notna()], "level", details=not once)
+                ax.set_xlabel(wrap(title, 52))
+        missing = table[table["mean"].isna() & ~table["dataset"].isin(unavailable_in(context))]
+        said = claims(shown) if once else []
+        finish(figure, axes, datasets, missing.to_dict("records"), shown, said)
+        return figure
+
+
+def figure3a(rows: pd.DataFrame, context: Mapping) -> Figure:
+    """Figure 3a: accuracy against ε at edge level, corrected and as implemented."""
+    return _decoupled(rows, context, "edge-budget", lambda cell: float(cell["epsilon"]), "ε")
+
+
+def figure3b(rows: pd.DataFrame, context: Mapping) -> Figure:
+    """Figure 3b: accuracy against ε at node and k-neighbour level."""
+    return _decoupled(rows, context, "node-budget", lambda cell: float(cell["epsilon"]), "ε")
+
+
+def figure3c(rows: pd.DataFrame, context: Mapping) -> Figure:
+    """Figure 3c: accuracy against k. Methods without a k-neighbour level of their own (they
+    are there what they are at node level) are horizontal lines."""
+    return _decoupled(
+        rows, context, "neighbors", lambda cell: neighbors(cell["level"]), "k", by_level=False
+    )
+
+
+def figure3d(rows: pd.DataFrame, context: Mapping) -> Figure:
+    """Figure 3d: accuracy against φ on cSBM, one panel per size of the graphs."""
+
+    def phi(cell: Mapping) -> float:
+        return float(_PHI.match(cell["dataset"])["phi"].replace("m", "-"))
+
+    named = [name for name in study_datasets(context) if _PHI.match(name)]
+    panels = {name: _PHI.match(name)["size"] for name in named}
+    return _decoupled(rows, context, "csbm", phi, "φ", panels=panels)
+
+
+#: Names of cSBM variants, e.g. "csbm-paper-phi-m0.5" (φ = -0.5).
+_PHI = re.compile(r"(?P<size>.+)-phi-(?P<phi>m?[0-9.]+)$")
+
+
+def _decoupled(
+    rows: pd.DataFrame,
+    context: Mapping,
+    experiment: str,
+    position: Callable[[Mapping], float | None],
+    label: str,
+    *,
+    by_level: bool = True,
+    panels: Mapping[str, str] | None = None,
+) -> Figure:
+    """Accuracy against `position(cell)`, one line per method and level (or per method): DPDGC as
+    corrected (full lines) beside DPDGC as implemented (dashed, hollow), and its baselines.
+
+    A cell without a position is a horizontal line. panels: dataset -> its panel; default: one each.
+    """
+    expected = [c for c in expected_cells(context, experiment) if c[2] != "edge" or c[3] != "0"]
+    panels = panels or {cell[0]: cell[0] for cell in expected}
+    panels = panels or {name: name for name in study_datasets(context)}
+    mine = experiment_rows(rows, context, experiment)
+    best, _ = select_best(mine[~((mine["level"] == "edge") & (mine["epsilon"] == "0"))])
+    summary = summarise(best)
+    with style.theme():
+        names = list(dict.fromkeys(panels.values()))
+        figure, axes, titled = style.titled_panels(names)
+        levels = sorted({cell[2] for cell in expected}, key=level_order)
+        colours = dict(zip(levels, style.series_colours(len(levels)), strict=True))
+        mine = summary[summary["dataset"].isin(list(panels))]
+        once = _claims_agree(mine, mine["dataset"].map(panels))
+        for name, ax in zip(names, titled, strict=True):
+            datasets = [dataset for dataset, panel in panels.items() if panel == name]
+            shown = summary[summary["dataset"].isin(datasets)]
+            if shown.empty:
+                asked = [cell for cell in expected if cell[0] in datasets]
+                reason = reason_of(datasets[0], context)
+                empty_panel(ax, missing_reason(asked[0], context) if asked else reason)
+            else:
+                _decoupled_panel(ax, shown, position, label, by_level, colours)
+                room = 46 if len(names) > 1 else 80
+                ax.set_xlabel(wrap(claims_title(shown, label, details=not once), room))
+        missing = missing_cells(expected, summary, context, panels)
+        finish(figure, axes, names, missing, summary, claims(mine) if once else [])
+        return figure
+
+
+#: Lines of the baselines by level, in figures where DPDGC's colours are levels.
+_BASELINE_DASHES = {"none": ":", "edge": "-.", "k": "--", "node": "-"}
+
+
+def _decoupled_panel(
+    ax: Axes,
+    cells: pd.DataFrame,
+    position: Callable[[Mapping], float | None],
+    label: str,
+    by_level: bool,
+    colours: Mapping[str, tuple],
+) -> None:
+    cells = cells.assign(x=[position(cell) for cell in cells.to_dict("records")])
+    kinds = cells["level"] if by_level else cells["level"].map(level_kind)
+    lines = cells.groupby(["method", kinds], sort=False)
+    ordered = list(dict.fromkeys(cells["method"]))
+    for (method, kind), line in sorted(
+        lines,
+        key=lambda named: (ordered.index(named[0][0]), level_order(named[1]["level"].iloc[0])),
+    ):
+        colour, marker = style.method_style(method)
+        name = method_label(method, line["level"].iloc[0])
+        decoupled = method in (*as_implemented(), *as_implemented().values())
+        if decoupled and by_level:
+            colour = colours[kind]
+        if not by_level and kind == "k":
+            name = re.sub(r"-N\d+", "-Nk", name)
+        shape = (
+            {"markerfacecolor": "white", "linestyle": "--"} if method in as_implemented() else {}
+        )
+        if not decoupled and by_level:  # its levels share its colour
+            shape = {"linestyle": _BASELINE_DASHES[level_kind(kind)]}
+        if line["x"].isna().all():
+            ax.axhline(line["mean"].iloc[0], color=colour, linestyle=":", label=name)
+            continue
+        line = line.sort_values("x")
+        if decoupled and not shape:
+            shape = {"linewidth": 2.0}
+        draw_line(ax, line["x"], line, label=name, color=colour, marker=marker, **shape)
+    if label == "ε":
+        ax.set_xscale("log")
+    set_ticks(ax, sorted(set(cells["x"].dropna().astype(float))))
+
+
+def _claims_agree(shown: pd.DataFrame, panels: pd.Series) -> bool:
+    """Whether several panels say the same of the ε of a method's level, but for δ.
+
+    panels: the panel of each cell.
+    """
+    by_place = shown[shown["level"] != "none"].groupby(["method", "level"])
+    claims_made = by_place[["epsilon_basis", "epsilon_status", "adjacency"]].nunique()
+    return panels.nunique() > 1 and bool(claims_made.le(1).all(axis=None))
+
+
+def _levels_panel(
+    ax: Axes, cells: pd.DataFrame, places: Sequence[tuple[str, str]], methods: Sequence[str]
+) -> None:
+    """A dataset's accuracies, one place per (level, ε) and beside each other the methods."""
+    step = 0.8 / (len(methods) + 1)
+    at = {place: x for x, place in enumerate(places)}
+    cells = cells.assign(
+        x=[at[place] for place in zip(cells["level"], cells["epsilon"], strict=True)]
+    )
+    for number, method in enumerate(methods):
+        colour, marker = style.method_style(method)
+        mine = cells[cells["method"] == method]
+        name = method_name(method)
+        if method in as_implemented():
+            printed = mine[mine["published_mean"].notna()]
+            ax.errorbar(
+                printed["x"] - 0.4 + step / 2,
+                printed["published_mean"],
+                yerr=printed["published_ci"],
+                color=colour,
+                marker="D",
+                markerfacecolor="none",
+                linestyle="none",
+                label=f"{method_name(as_implemented()[method])} (paper)",
+            )
+        found = mine[mine["mean"].notna()]
+        if found.empty:
+            continue
+        bars = [found["mean"] - found["ci_low"], found["ci_high"] - found["mean"]]
+        ax.errorbar(
+            found["x"] - 0.4 + (number + 1.5) * step,
+            found["mean"],
+            yerr=np.nan_to_num(np.array(bars, dtype=float)),
+            color=colour,
+            marker=marker,
+            markerfacecolor="white" if method in as_implemented() else colour,
+            linestyle="none",
+            label=name,
+        )
+    for x in range(len(places) - 1):
+        ax.axvline(x + 0.5, color="0.85", linewidth=0.8)
+    names = [
+        "none" if level == "none" else f"{_level_tick(level)}\nε = {epsilon}"
+        for level, epsilon in places
+    ]
+    ax.set_xticks(range(len(places)), names)
+    ax.set_xlim(-0.5, len(places) - 0.5)
+    ax.grid(False, axis="x")
+
+
+def _level_tick(level: str) -> str:
+    return f"k = {neighbors(level)}" if level_kind(level) == "k" else level
+
+
+def show_table2(table: pd.DataFrame) -> Printed:
+    """DPDGC's Table 2, as `show_published`."""
+    printed = show_published(table)
+    note = (
+        "At k-neighbour level GAP, MLP-DP and SAGE are what they are at node level (the paper "
+        "prints GAP's and MLP-DP's numbers there again); MLP is also its DP-MLP at edge level."
+    )
+    return Printed(printed.caption, printed.cells, (note, *printed.notes))
+
+
+TABLES: dict[str, Table] = {
+    "dpdgc_table1": Table("DPDGC Table 1", table1, show_statistics, STATISTICS_NUMBERS),
+    "dpdgc_table2": Table("DPDGC Table 2", published_table, show_table2, FLOATS, COUNTS),
+}
+FIGURES: dict[str, Drawing] = {
+    "dpdgc_table2": Drawing(
+        "DPDGC Table 2, drawn",
+        table2,
+        "Accuracy at every level: DPDGC as its authors' code runs it (whose ε is a claim) beside "
+        "what the paper prints, as corrected (with an ε that holds under its assumptions), and the "
+        "baselines.",
+    ),
+    "dpdgc_figure3a": Drawing(
+        "DPDGC Figure 3a",
+        figure3a,
+        "Accuracy against ε at edge level: DPDGC as corrected, with an ε that holds (full lines), "
+        "and as its authors' code runs it, whose ε is a claim (dashed).",
+    ),
+    "dpdgc_figure3b": Drawing(
+        "DPDGC Figure 3b",
+        figure3b,
+        "Accuracy against ε at node and k-neighbour level: DPDGC as corrected, with an ε that "
+        "holds under its assumptions (full lines), and as its authors' code runs it, whose ε is a "
+        "claim (dashed).",
+    ),
+    "dpdgc_figure3c": Drawing(
+        "DPDGC Figure 3c",
+        figure3c,
+        "Accuracy against the number k of protected neighbours. Methods with one accuracy for any "
+        "k are horizontal lines.",
+    ),
+    "dpdgc_figure3d": Drawing(
+        "DPDGC Figure 3d",
+        figure3d,
+        "Accuracy against φ on contextual stochastic block models: -1 a heterophilic graph without "
+        "features, 0 features alone, 1 a homophilic graph without features.",
+    ),
+}

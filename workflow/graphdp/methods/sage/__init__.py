@@ -1,0 +1,105 @@
+"""The GraphSAGE baselines (GAP, section 7.2): SAGE-∞, SAGE-EDP and SAGE-NDP (DP-GNN)."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from graphdp.methods.bound_degree import STAGE as BOUND_DEGREE
+from graphdp.methods.card import CACHE, GRAPHS, ROWS, Card, Stage, whole
+from graphdp.methods.settings import (
+    DROPOUT,
+    FullBatchTraining,
+    PositiveInt,
+    ReplaceableTraining,
+)
+from graphdp.privacy.protection import Words
+
+LAYERS = Field(2, description="K, the number of message-passing layers")
+
+
+class Public(FullBatchTraining):
+    """SAGE-∞."""
+
+    mp_layers: PositiveInt = LAYERS
+    dropout: float | None = DROPOUT
+
+
+class Edge(FullBatchTraining):
+    """SAGE-EDP: features and labels are public."""
+
+    mp_layers: PositiveInt = LAYERS
+    perturbation: Literal["asymmetric", "edge_rand", "lap_graph"] = Field(
+        "asymmetric", description="how the graph is perturbed"
+    )
+    directed: Literal[True] | None = Field(
+        None,
+        description="whether the two directed entries of a connection are perturbed apart, as has "
+        "to be on a directed graph",
+    )
+    dropout: float | None = DROPOUT
+
+
+class Node(ReplaceableTraining):
+    """SAGE-NDP: one message-passing layer."""
+
+    max_degree: PositiveInt = Field(100, description="D, the bound on every out- and in-degree")
+    degree_bound: Literal["both_degrees"] = Field(
+        "both_degrees", description="how degrees are bounded: out-lists, then in-lists, are sampled"
+    )
+
+
+def plan_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:
+    """What the plan reads of a setting."""
+    names = {
+        "none": (),
+        "edge": ("perturbation", "directed"),
+        "node": ("max_degree", "epochs", "batch_size", "max_grad_norm", "adjacency"),
+    }[level]
+    return {name: setting[name] for name in names if name in setting}
+
+
+def release_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:
+    """What determines the perturbed graph of a setting: neither its depth nor its training."""
+    return plan_settings(level, setting)
+
+
+METHOD = "graphdp.methods.sage.method"
+CARDS = (
+    Card(
+        name="sage",
+        title="SAGE",
+        levels={"none": Public, "edge": Edge, "node": Node},
+        plan=plan_settings,
+        analyses="graphdp.methods.sage.plan:analyses",
+        stages=(
+            BOUND_DEGREE,
+            Stage(
+                "perturb",
+                f"{METHOD}:perturb",
+                settings=release_settings,
+                store=GRAPHS,
+                levels=("edge",),
+                trains=False,
+            ),
+            Stage(
+                "fit",
+                f"{METHOD}:fit",
+                settings=whole,
+                reads=("bound_degree", CACHE, "perturb"),
+                store=ROWS,
+            ),
+        ),
+        look=("#029e73", "^"),
+        examples=(
+            "--level edge --epsilon 4 --delta 1e-7 --perturbation asymmetric",
+            "--level node --epsilon 8 --train-nodes 19800 --batch-size 256 --epochs 10 "
+            "--max-degree 100",
+        ),
+        last_epoch=("node",),
+        unnamed={"adjacency": "node_add_remove"},
+        words=Words(
+            edges="Out-edges of a node, as messages to others.",
+            sampled="each node's out-list, then of its in-list",
+        ),
+    ),
+)

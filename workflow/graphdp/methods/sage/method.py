@@ -1,0 +1,195 @@
+"""The GraphSAGE baselines (GAP, section 7.2): SAGE-∞, SAGE-EDP and SAGE-NDP.
+
+none   GraphSAGE with sum aggregation and root weights (`graphdp.training.Sage`), full batches
+edge   the same on a perturbed graph (Wu et al., LinkTeller, IEEE S&P 2022), which the `perturb`
+       stage draws once per ε and seed: all settings, and every epoch, read that one release
+node   DP-GNN (Daigavane et al., Node-Level Differentially Private Graph Neural Networks, 2021):
+
+       1. in- and out-degrees are bounded by D (`degree.bound_degrees`)
+       2. DP-Adam over fixed-size samples of the training nodes, one layer: a sample is a node with
+          its in-neighbours, and a node is in D + 1 of them at most
+       3. for inference, one noisy sum of in-neighbours' rows, drawn once and cached; all
+          predictions, validation and test, come from it
+
+At node level the last epoch is kept: to validate in between would ask for the sum again each time,
+and the plan holds it once. With `adjacency: node_replace` (DPDGC's DP-SAGE) that sum has noise for
+2√D; training, whose samples have a fixed size and whose bound is one of replacement, is the same.
+`plan.py` states all of it.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from graphdp import rng
+from graphdp.graphs import perturbation
+from graphdp.methods.block import Block
+from graphdp.methods.sage import plan_settings
+from graphdp.methods.settings import key
+from graphdp.privacy import calibrated
+
+
+def release_name(setting: dict[str, Any]) -> str:
+    """What a perturbed graph is called: "asymmetric", or of ordered pairs "asymmetric-directed"."""
+    return setting["perturbation"] + ("-directed" if setting.get("directed") else "")
+
+
+def perturb(
+    block: Block, settings: list[dict[str, Any]]
+) -> dict[tuple[int, str], tuple[np.ndarray, np.ndarray]]:
+    """Draw the perturbed graph of every seed x release setting of an edge-level cell.
+
+    Returns (seed, `release_name`) -> CSR (indptr int64 (n + 1,), indices int32 (m',)).
+    """
+    max_edges = (block.memory_mb << 20) // perturbation.BYTES_PER_EDGE
+    graphs = {}
+    for seed, setting in block.runs(settings):
+        entry = calibrated.lookup(block.calibrations, setting, block.split(seed).train.size)
+        epsilons = calibrated.pure_epsilons(entry)
+        # Another ε draws other noise, and so does another graph by its name in the stream.
+        name = block.stream(seed, "perturbation", key(setting), *epsilons.values())
+        graphs[seed, release_name(setting)] = perturbation.perturb(
+            block.graph.indptr,
+            block.graph.indices,
+            setting["perturbation"],
+            epsilons,
+            rng.generator(*name),
+            max_edges,
+            directed=bool(setting.get("directed")),
+        )
+    return graphs
+
+
+def fit(
+    block: Block, settings: list[dict[str, Any]], masks, cache, perturbed
+) -> list[tuple[int, dict[str, Any], Any]]:
+    """Train every seed of the block x setting; returns (seed, setting, fitted model) triples.
+
+    masks: `bounds.bound_name` -> seed -> kept edges, bool (m,), at node level. cache: where the
+    noisy sums for inference are kept. perturbed: what `perturb` returned, at edge level.
+    """
+    if block.level == "node":
+        return _fit_private(block, settings, masks, cache)
+    return _fit(block, settings, perturbed)
+
+
+def _fit(block: Block, settings: list[dict[str, Any]], perturbed) -> list:
+    """Levels none and edge: those that see the same graph in the same shape train together."""
+    from graphdp.data.graph import in_edges
+    from graphdp.training import FullBatch, GraphInputs, Member, Sage, train
+
+    graph, runs = block.graph, block.runs(settings)
+    by_graph: dict[Any, dict[Any, list[int]]] = {}
+    for index, (seed, setting) in enumerate(runs):
+        seen = (seed, release_name(setting)) if block.level == "edge" else None
+        width, depth = setting["hidden"], setting["mp_layers"]
+        dropout = setting.get("dropout", 0.0)
+        shape = Sage(
+            graph.num_features, width, depth, graph.num_classes, batch_norm=True, dropout=dropout
+        )
+        by_graph.setdefault(seen, {}).setdefault((shape, setting["epochs"]), []).append(index)
+    models: list[Any] = [None] * len(runs)
+    for seen, groups in by_graph.items():
+        edges = in_edges(*(perturbed[seen] if seen else (graph.indptr, graph.indices)))
+        for (shape, epochs), indices in groups.items():
+            members = []
+            for seed, setting in (runs[i] for i in indices):
+                nodes = block.split(seed)
+                stream = block.stream(seed, "sage", key(setting))
+                rate = setting["learning_rate"]
+                members.append(Member(stream, rate, 0.0, nodes.train, nodes.val, nodes.test))
+            fitted = train(
+                shape,
+                GraphInputs(graph.x, edges),
+                graph.y,
+                members,
+                FullBatch(epochs),
+                checkpoint=block.checkpoint,
+                device=block.device,
+                memory_mb=block.memory_mb,
+                label=f"sage, {shape.mp_layers} layers",
+                posteriors=block.posteriors,
+            )
+            for index, one in zip(indices, fitted, strict=True):
+                models[index] = replace(one, executed={})
+    return [(*run, one) for run, one in zip(runs, models, strict=True)]
+
+
+def _fit_private(block: Block, settings: list[dict[str, Any]], masks, cache) -> list:
+    from scipy.special import softmax
+
+    from graphdp.data.graph import in_edges
+    from graphdp.graphs.bounds import bound_name
+    from graphdp.graphs.degree import apply_mask
+    from graphdp.methods.release_runs import release_runs
+    from graphdp.methods.sage import network as model
+    from graphdp.releases.aggregation import Release
+    from graphdp.training import Fitted, Member, Sage
+
+    graph, runs = block.graph, block.runs(settings)
+    trained: dict[tuple[int, str], model.PrivateSage] = {}
+    for count, (seed, setting) in enumerate(runs):
+        nodes, plan = block.split(seed), plan_settings("node", setting)
+        keep = masks[bound_name(setting)][seed]
+        planned = block.phase(plan, seed, "classifier")
+        member = Member(
+            block.stream(seed, "sage", key(setting)),
+            setting["learning_rate"],
+            planned.noise_multiplier,
+            nodes.train,
+            nodes.val,
+            nodes.test,
+        )
+        trained[seed, key(setting)] = model.train_private(
+            Sage(graph.num_features, setting["hidden"], 1, graph.num_classes, False),
+            graph.x,
+            graph.y,
+            in_edges(*apply_mask(graph.indptr, graph.indices, keep)),
+            member,
+            model.FixedSizeDP(
+                batch_size=planned.run.batch_size,
+                steps=planned.run.count,
+                max_grad_norm=planned.run.max_grad_norm,
+                noise_std=planned.run.noise_std,
+            ),
+            device=block.device,
+            memory_mb=block.memory_mb,
+            label=f"sage {count + 1} of {len(runs)}",
+        )
+
+    def inference(seed: int, setting: dict[str, Any]) -> Release:
+        """Aᵀ H⁰ + N(0, σ²), of the trained network's H⁰."""
+        planned = block.phase(plan_settings("node", setting), seed, "aggregation")
+        return Release(
+            x0=trained[seed, key(setting)].embedding,
+            hops=1,
+            noise_std=planned.run.noise_std,
+            private=True,
+            stream=block.stream(seed, "aggregation", key(setting)),
+            renormalise=False,
+            sensitivity=planned.run.sensitivity,
+        )
+
+    results = []
+    for (seed, setting), (name, drawn) in zip(
+        runs, release_runs(block, runs, masks, cache, inference), strict=True
+    ):
+        one, nodes = trained[seed, key(setting)], block.split(seed)
+        logits = model.logits_of(one.parameters, one.embedding, cache.load(name)[0])
+        classes = logits.argmax(1)
+        right = classes == graph.y
+        accuracies = [float(right[part].mean()) for part in (nodes.train, nodes.val, nodes.test)]
+        fitted = Fitted(
+            *accuracies,
+            best_epoch=setting["epochs"],
+            predictions=classes.astype(np.int16),
+            embedding=one.embedding,
+            parameters=one.parameters,
+            history=np.array(accuracies[1:2]),
+            rounds=one.rounds,
+            executed={"classifier": one.executed, "aggregation": drawn},
+            posteriors=softmax(logits, axis=1) if block.posteriors else None,
+        )
+        results.append((seed, setting, fitted))
+    return results

@@ -1,0 +1,277 @@
+"""DP-GNN (Daigavane et al. 2021): GraphSAGE with one message-passing layer, trained by DP-Adam.
+
+The network is `Sage` with K = 1, without batch norm, and the rows of H⁰ divided by their norm: that
+bounds the sum at inference. A sample is a training node with its in-neighbours. GraphSAGE without
+per-sample gradients is one of the networks of `graphdp.training.train`.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from scipy import sparse
+from torch import Tensor
+
+from graphdp.data.graph import InEdges
+from graphdp.errors import GraphDPError
+from graphdp.privacy.execution import Execution
+from graphdp.progress import progress
+from graphdp.rng import generator, stream_seed
+from graphdp.training.layout import Layout
+from graphdp.training.members import Member, like_of
+from graphdp.training.networks import Sage
+from graphdp.training.optimiser import Adam
+from graphdp.training.private import GaussianNoise
+from graphdp.training.sampling import fixed_size_sample
+from graphdp.training.sparse_rows import rows_of
+
+_NORM_EPS = 1e-6  # as in `training.private`: rounds the clipping factor down
+
+
+@dataclass(frozen=True)
+class FixedSizeDP:
+    """DP-Adam: exactly `steps` rounds, each of `batch_size` training nodes drawn uniformly without
+    replacement, independently of the other rounds; clipped gradients are summed, noise of standard
+    deviation `noise_std` is added, and the sum divided by `batch_size`."""
+
+    batch_size: int
+    steps: int
+    max_grad_norm: float
+    noise_std: float
+
+
+@dataclass(frozen=True)
+class PrivateSage:
+    """A network trained by DP-Adam. embedding: H⁰, float32 (n, hidden) with rows of norm 1.
+    parameters: name -> array, weights (inputs, outputs). executed: its rounds, as they were run."""
+
+    parameters: dict[str, np.ndarray]
+    embedding: np.ndarray
+    executed: Execution
+
+    @property
+    def rounds(self) -> int:
+        """Noisy rounds that were run."""
+        return self.executed.count
+
+
+def train_private(
+    network: Sage,
+    x: np.ndarray | sparse.csr_matrix,
+    labels: np.ndarray,
+    edges: InEdges,
+    member: Member,
+    training: FixedSizeDP,
+    *,
+    device: str = "auto",
+    memory_mb: int = 2048,
+    label: str = "",
+    dtype: torch.dtype = torch.float32,
+) -> PrivateSage:
+    """Train one member by DP-Adam over sub-graphs, without validating in between.
+
+    edges: the bounded graph's in-edges. Raises `GraphDPError` for a network with batch norm or with
+    more than one message-passing layer, for noise that is not above 0, and if the parameters become
+    infinite.
+    """
+    if network.batch_norm or network.dropout or network.mp_layers != 1:
+        raise GraphDPError("DP training needs one message-passing layer, no batch norm or dropout")
+    if not training.noise_std > 0:
+        raise GraphDPError(f"noise of scale {training.noise_std} with a finite ε: calibrate it")
+    like = like_of(device, dtype)
+    samples = SubGraphs(network, x, edges, like)
+    targets = torch.from_numpy(np.array(labels)).to(like.device)
+    values = initial(network, generator(*member.stream, "init")).to(like)[None]
+    adam = Adam(values, like.new_full((1, 1), member.learning_rate))
+    # Another noise multiplier draws other noise: the same noise at two scales would cancel.
+    seed = stream_seed(*member.stream, "noise", member.noise_multiplier)
+    noise = GaussianNoise([seed], like.new_full((1, 1), training.noise_std), values.shape[1])
+    batches = generator(*member.stream, "sampling")
+    done = 0
+    steps = range(training.steps)
+    for step in progress(steps, label) if label else steps:
+        if step % noise.STEPS == 0:
+            drawn = noise.steps()
+        batch = member.train[fixed_size_sample(member.train.size, training.batch_size, batches)]
+        clipped = samples.clipped_sum(values[0], batch, targets, training.max_grad_norm, memory_mb)
+        adam.step((clipped + drawn[step % noise.STEPS, 0])[None] / training.batch_size)
+        done += 1
+    assert done == training.steps, "rounds executed must be those accounted"
+    if not torch.isfinite(values).all():
+        raise GraphDPError("parameters became infinite: scale the features or lower the rate")
+    embedding = samples.embedding(values[0]).cpu().numpy().astype(np.float32)
+    found = {name: view.cpu().numpy() for name, view in parameters(network, values[0]).items()}
+    size = training.batch_size
+    rate, clip = size / member.train.size, training.max_grad_norm
+    executed = Execution("fixed", done, training.noise_std, rate, clip, size)
+    return PrivateSage(found, embedding, executed)
+
+
+def initial(network: Sage, rng: np.random.Generator) -> Tensor:
+    """The parameters of a fresh network, float64 (P,)."""
+    layout = Layout(network)
+    size = sum(math.prod(shape) for shape in layout.shapes.values())  # the layout pads
+    return torch.from_numpy(layout.initial(rng)[0][:size])
+
+
+def parameters(network: Sage, values: Tensor) -> dict[str, Tensor]:
+    """Parameter -> its view of `values` (P,): weights (inputs, outputs), biases (outputs,)."""
+    views = Layout.views(values[None], Layout(network).shapes)
+    return {name: v[0, 0] if v.ndim == 4 else v[0, :, 0] for name, v in views.items()}
+
+
+def logits_of(parameters: dict[str, np.ndarray], h: np.ndarray, sums: np.ndarray) -> np.ndarray:
+    """What a private network says of each node, from H⁰ and the (noisy) sums Aᵀ H⁰: (n, classes).
+
+    Reads no edge.
+    """
+    h, sums = torch.from_numpy(np.array(h)), torch.from_numpy(np.array(sums))
+    p = {name: torch.from_numpy(value) for name, value in parameters.items()}
+    return _readout(p, sums, h).numpy()
+
+
+def _readout(p: dict[str, Tensor], sums: Tensor, h: Tensor) -> Tensor:
+    h = sums @ p["conv0.weight"] + p["conv0.bias"] + h @ p["conv0.root"]
+    return F.selu(F.normalize(h, dim=-1)) @ p["head.weight"] + p["head.bias"]
+
+
+def _squared_norms(x: Tensor, g: Tensor) -> Tensor:
+    """‖Σ_p x_p g_pᵀ‖² of each sample, float64 (B,): x (B, places, in), g (B, places, out).
+
+    With few places it is Σ_pq (x_p · x_q)(g_p · g_q), for which no product of in × out numbers is
+    formed. In float64: these terms cancel where the gradient is much smaller than they are.
+    """
+    if x.shape[1] <= g.shape[2] // 2:
+        x, g = x.double(), g.double()
+        return ((x @ x.mT) * (g @ g.mT)).sum((1, 2)).clamp_min(0.0)
+    return (x.mT @ g).flatten(1).norm(dim=1).double().square()
+
+
+class SubGraphs:
+    """The 1-hop sub-graphs of a graph, and their clipped gradients.
+
+    A batch is padded to (B, P): column 0 is the sample's own node, the others are its in-neighbours
+    and then padding. Each of these B · P places has its own row in every layer, so what flows back
+    to it belongs to one sample, and that sample's gradient of a layer is the sum over its places of
+    (input) (gradient at the output)ᵀ.
+    """
+
+    def __init__(self, network: Sage, x, edges: InEdges, like: Tensor):
+        self.network, self._like = network, like
+        self._indptr, self._indices = edges.indptr, edges.indices
+        self._x = rows_of(x, like)
+
+    def embedding(self, values: Tensor) -> Tensor:
+        """H⁰ of all nodes, (n, hidden), rows of norm 1."""
+        p = parameters(self.network, values)
+        everyone = self._x.take(torch.arange(len(self._indptr) - 1, device=values.device))
+        h = F.selu(everyone.times(p["base0.weight"]) + p["base0.bias"])
+        return F.normalize(F.selu(h @ p["base1.weight"] + p["base1.bias"]), dim=-1)
+
+    def clipped_sum(
+        self, values: Tensor, batch: np.ndarray, labels: Tensor, clip: float, memory_mb: int
+    ) -> Tensor:
+        """Σ over the batch of each sample's gradient clipped to norm `clip`: (P,)."""
+        total = torch.zeros_like(values)
+        into = parameters(self.network, total)
+        for rows in self._chunks(batch, memory_mb):
+            x0, g0, weights, biases = self._factors(values, rows, labels)
+            squares = [_squared_norms(x, g) for x, g in weights.values()]
+            first = x0.group_gradients(g0, self.network.in_features)
+            squares.append(first.flatten(1).norm(dim=1).double().square())
+            squares += [g.double().sum(1).square().sum(1) for g in biases.values()]
+            norms = sum(squares).sqrt()
+            # A sample whose norm overflows does not enter at all.
+            kept = norms.isfinite()
+            factors = (clip / (norms + _NORM_EPS)).clamp(max=1.0).mul(kept).nan_to_num(0.0)
+            factors = factors.to(total.dtype)[:, None, None]
+
+            def clipped(g: Tensor, kept=kept, factors=factors) -> Tensor:
+                return torch.where(kept[:, None, None], g * factors, 0.0)
+
+            x0.add_gradient(into["base0.weight"], clipped(g0).flatten(0, 1))
+            for name, (x, g) in weights.items():
+                into[name].addmm_(x.flatten(0, 1).T, clipped(g).flatten(0, 1))
+            for name, g in biases.items():
+                into[name].add_(clipped(g).sum((0, 1)))
+        return total
+
+    def _chunks(self, batch: np.ndarray, memory_mb: int):
+        """Runs of samples of similar size, so that little is padded, that fit into the memory."""
+        network = self.network
+        size = np.diff(self._indptr)[batch] + 1
+        batch = batch[np.argsort(size, kind="stable")]
+        first_weight = network.in_features * network.hidden
+        width = 20 * network.hidden + 4 * network.in_features
+        most = memory_mb << 20
+        start, largest = 0, np.sort(size)
+        while start < len(batch):
+            stop = start + 1
+            while stop < len(batch):
+                floats = (stop + 1 - start) * (first_weight + int(largest[stop]) * width)
+                padded = largest[stop] > 2.5 * largest[start] + 4
+                if padded or floats * self._like.element_size() > most:
+                    break
+                stop += 1
+            yield batch[start:stop]
+            start = stop
+
+    def per_sample(self, values: Tensor, batch: np.ndarray, labels: Tensor) -> Tensor:
+        """The gradient of each sample's cross-entropy over all parameters: (B, P)."""
+        x0, g0, weights, biases = self._factors(values, batch, labels)
+        gradients = {"base0.weight": x0.group_gradients(g0, self.network.in_features)}
+        gradients |= {name: x.mT @ g for name, (x, g) in weights.items()}
+        gradients |= {name: g.sum(1) for name, g in biases.items()}
+        names = Layout(self.network).shapes
+        return torch.cat([gradients[name].flatten(1) for name in names], 1)
+
+    def _factors(
+        self, values: Tensor, batch: np.ndarray, labels: Tensor
+    ) -> tuple[Any, Tensor, dict[str, tuple[Tensor, Tensor]], dict[str, Tensor]]:
+        """Of the first weight the inputs (rows of the features at all places) and the gradients g
+        (B, places, out) at its outputs; of the others weight -> inputs x (B, places, in) and g; and
+        bias -> g. A sample's gradients are Σ x gᵀ and Σ g over its places."""
+        places, present = self._pad(batch)
+        p = parameters(self.network, values)
+        with torch.no_grad():
+            x0 = self._x.take(places.flatten())
+            z0 = (x0.times(p["base0.weight"]) + p["base0.bias"]).unflatten(0, places.shape)
+        z0.requires_grad_()
+        a1 = F.selu(z0)
+        z1 = a1 @ p["base1.weight"] + p["base1.bias"]
+        h = F.normalize(F.selu(z1), dim=-1)
+        sums, root = (h[:, 1:] * present[:, 1:, None]).sum(1), h[:, 0]
+        z2 = sums @ p["conv0.weight"] + p["conv0.bias"] + root @ p["conv0.root"]
+        a3 = F.selu(F.normalize(z2, dim=-1))
+        z3 = a3 @ p["head.weight"] + p["head.bias"]
+        nodes = torch.from_numpy(batch).to(labels.device)
+        loss = F.cross_entropy(z3, labels[nodes], reduction="sum")
+        g0, g1, g2, g3 = torch.autograd.grad(loss, (z0, z1, z2, z3))
+        g2, g3 = g2[:, None], g3[:, None]
+        inputs = {
+            "base1.weight": (a1, g1),
+            "conv0.weight": (sums[:, None], g2),
+            "conv0.root": (root[:, None], g2),
+            "head.weight": (a3[:, None], g3),
+        }
+        weights = {name: (inward.detach(), g) for name, (inward, g) in inputs.items()}
+        biases = {"base0.bias": g0, "base1.bias": g1, "conv0.bias": g2, "head.bias": g3}
+        return x0, g0, weights, biases  # padding has g0 = 0
+
+    def _pad(self, batch: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Nodes of the places (B, P), int64, and whether each is one, as numbers 0 and 1."""
+        degrees = np.diff(self._indptr)[batch]
+        places = np.zeros((len(batch), int(degrees.max(initial=0)) + 1), np.int64)
+        places[:, 0] = batch
+        filled = np.arange(1, places.shape[1]) <= degrees[:, None]
+        starts = np.repeat(self._indptr[batch] - (np.cumsum(degrees) - degrees), degrees)
+        places[:, 1:][filled] = self._indices[starts + np.arange(int(degrees.sum()))]
+        present = np.concatenate([np.ones((len(batch), 1), bool), filled], 1)
+        device = self._like.device
+        return (
+            torch.from_numpy(places).to(device),
+            torch.from_numpy(present).to(device, self._like.dtype),
+        )

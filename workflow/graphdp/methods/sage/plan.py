@@ -1,0 +1,257 @@
+"""What the GraphSAGE baselines release at each level, and all analyses of that."""
+
+from dataclasses import replace
+from typing import Any
+
+from graphdp.errors import GraphDPError
+from graphdp.privacy import sensitivity
+from graphdp.privacy.assumptions import (
+    EDGE_COUNT_IS_PUBLIC,
+    FEATURES_ARE_PUBLIC,
+    LISTS_ARE_SAMPLED_ALONE,
+    OTHER_LISTS_STAY,
+    ROW_IS_WITHHELD,
+    SELECTION_IS_UNCOUNTED,
+    TRAINING_COUNT_IS_PUBLIC,
+)
+from graphdp.privacy.plan import (
+    FixedSizeDPSGD,
+    GaussianReleases,
+    Mechanism,
+    Plan,
+    PoissonGroupDPSGD,
+    PureRelease,
+    Sensitivity,
+    UnnoisedRelease,
+    dpsgd_rounds,
+)
+from graphdp.privacy.plan_parts import (
+    PUBLISHED_SUM,
+    check_adjacency,
+    check_given,
+    check_known_level,
+    not_private,
+)
+
+#: perturbation -> what each part of it releases: phase -> (query, share of ε).
+_PERTURBATIONS = {
+    # GAP's code gives a tenth of ε to the density; Wu et al. a hundredth to the count.
+    "asymmetric": {
+        "density": ("number of undirected edges", 0.1),
+        "link": ("every pair of nodes, by randomised response with thinned ones", 0.9),
+    },
+    "edge_rand": {"link": ("every pair of nodes, by randomised response", 1.0)},
+    "lap_graph": {
+        "density": ("number of undirected edges", 0.01),
+        "link": ("every pair of nodes, with Laplace noise", 0.99),
+    },
+}
+
+
+def sage_plan(
+    level: str,
+    perturbation: str = "asymmetric",
+    max_degree: int | None = None,
+    num_train: int | None = None,
+    batch_size: int | None = None,
+    epochs: int | None = None,
+    max_grad_norm: float | None = None,
+    adjacency: str = "node_add_remove",
+    directed: bool | None = None,
+) -> Plan:
+    """The GraphSAGE baselines (GAP, section 7.2) as published.
+
+    edge: one perturbed graph (Wu et al. 2022; `graphdp.graphs.perturbation`), all else is
+        post-processing. Every undirected edge is perturbed once, with `directed` every directed
+        one; pure ε, so the noise multiplier is 1 / ε.
+    node: DP-GNN (Daigavane et al. 2021), one message-passing layer over lists bounded by max_degree
+        both ways: floor(epochs · N / B) DP-Adam steps over fixed-size samples of the training
+        nodes. A node is in its own sub-graph and in those of at most max_degree others, so
+        N_g = max_degree + 1 samples depend on it. Then one noisy sum for inference, cached, with
+        sensitivity √max_degree (GAP, section 7.2 and Theorem 2). One noise multiplier for both
+        (GAP, section 7.3). The claim is refuted under node_add_remove for GAP's reason: see
+        `sensitivity.node_add_remove_as_published`. With `adjacency` "node_replace" the noisy sum
+        has sensitivity 2√max_degree, as in DPDGC's code; training is the same, since its bound
+        2 N_g C lets every sample that a node is in change. Refuted for the same reason.
+    none: no privacy, ε = ∞ only.
+
+    Units: max_degree, num_train, batch_size and epochs are counts; max_grad_norm is an L2 norm.
+    Raises GraphDPError for a missing, wrong or unknown setting.
+    """
+    check_known_level("sage", level)
+    check_adjacency("sage", adjacency)
+    if level == "none":
+        return not_private("sage")
+    if level == "edge":
+        if perturbation not in _PERTURBATIONS:
+            known = ", ".join(_PERTURBATIONS)
+            raise GraphDPError(f"sage: perturbation is {perturbation!r}; choose one of {known}")
+        return Plan(
+            method="sage",
+            level="edge",
+            adjacency="edge_directed",
+            basis="as_published",
+            status="proven",
+            assumptions=(FEATURES_ARE_PUBLIC, EDGE_COUNT_IS_PUBLIC),
+            own_row_covered=None,
+            mechanisms=tuple(
+                PureRelease(query, sensitivity.perturbed_pairs(1), share, phase)
+                for phase, (query, share) in _PERTURBATIONS[perturbation].items()
+            ),
+        )
+    check_given(
+        "sage",
+        max_degree=max_degree,
+        num_train=num_train,
+        batch_size=batch_size,
+        epochs=epochs,
+        max_grad_norm=max_grad_norm,
+    )
+    _, steps = dpsgd_rounds(num_train, batch_size, epochs)
+    group = max_degree + 1
+    return Plan(
+        method="sage",
+        level="node",
+        adjacency=adjacency,
+        basis="as_published",
+        status="refuted",
+        assumptions=(
+            "The bounded lists of the other nodes do not depend on the protected node; "
+            "random sampling of neighbours breaks this.",
+            "The protected node's own row of the aggregate is not released.",
+            TRAINING_COUNT_IS_PUBLIC,
+            SELECTION_IS_UNCOUNTED,
+        ),
+        own_row_covered=False,
+        mechanisms=(
+            FixedSizeDPSGD(
+                query="sum of clipped gradients of sub-graphs",
+                population=num_train,
+                batch_size=min(batch_size, num_train),
+                group=group,
+                steps=steps,
+                max_grad_norm=sensitivity.clipped_group_gradient_sum(group, max_grad_norm),
+                phase="classifier",
+            ),
+            GaussianReleases(
+                query="sum of in-neighbours' unit-norm rows, for inference",
+                sensitivity=PUBLISHED_SUM[adjacency](max_degree),
+                count=1,
+                phase="aggregation",
+            ),
+        ),
+    )
+
+
+_OFFICIAL_PERTURBATION = (
+    "The official code perturbs the two directed entries of an edge apart, so its ε counts twice; "
+    "it also estimates a density per 500 of the n rows, with noise that is too small by the factor "
+    "n / 500, so that even twice the ε is not reached."
+)
+_OFFICIAL_BATCHES = (
+    "The official code partitions the shuffled training nodes into batches in each epoch, for "
+    "which the hypergeometric bound over independent samples is no bound. What it does is worth "
+    "one full Gaussian per epoch: all samples that a node is in may fall into one batch."
+)
+_OFFICIAL_POISSON = (
+    "The official code (DPDGC's version of GAP's) draws floor(N / B) Poisson samples per epoch, "
+    "for which the hypergeometric bound over samples of a fixed size is no bound. Here every "
+    "sample that a node is in has a coin of its own."
+)
+
+
+def analyses(level: str, settings: dict[str, Any], num_train: int | None) -> tuple[Plan, ...]:
+    published = sage_plan(level, num_train=num_train, **settings)
+    if level == "none":
+        return (published,)
+    if level == "edge":
+        twice = tuple(
+            replace(m, sensitivity=sensitivity.perturbed_pairs(2)) for m in published.mechanisms
+        )
+        apart = bool(settings.get("directed"))
+        undirected = replace(
+            published,
+            adjacency="edge_undirected",
+            basis="corrected",
+            assumptions=(
+                "The two directed entries of an edge are perturbed apart."
+                if apart
+                else "Every pair of nodes is perturbed once, for both of its directed entries.",
+                *published.assumptions,
+            ),
+            mechanisms=twice if apart else published.mechanisms,
+        )
+        if settings["perturbation"] != "asymmetric":
+            return published, undirected
+        implemented = replace(
+            undirected,
+            basis="as_implemented",
+            status="refuted",
+            assumptions=(_OFFICIAL_PERTURBATION, *published.assumptions),
+            mechanisms=twice,
+        )
+        return published, implemented, undirected
+    training, aggregation = published.mechanisms
+    max_degree, clip = settings["max_degree"], settings["max_grad_norm"]
+
+    def group_of(group: int, summed: Sensitivity) -> tuple[Mechanism, ...]:
+        bound = sensitivity.clipped_group_gradient_sum(group, clip)
+        return (
+            replace(training, group=group, max_grad_norm=bound),
+            replace(aggregation, sensitivity=summed),
+        )
+
+    kept = published.assumptions[2:]  # what is public, and what is not counted
+    rounds: Mechanism = GaussianReleases(
+        query=training.query,
+        sensitivity=training.max_grad_norm,
+        count=settings["epochs"],
+        phase=training.phase,
+    )
+    batches = _OFFICIAL_BATCHES
+    if published.adjacency == "node_replace":
+        batches = _OFFICIAL_POISSON
+        rounds = PoissonGroupDPSGD(
+            query=training.query,
+            sampling_rate=training.batch_size / training.population,
+            steps=settings["epochs"] * max(1, training.population // training.batch_size),
+            group_size=training.group,
+            max_grad_norm=sensitivity.clipped_gradient_sum(clip),
+            noise_per_clip=2 * training.group,
+            phase=training.phase,
+        )
+    implemented = replace(
+        published,
+        basis="as_implemented",
+        assumptions=(batches, *published.assumptions),
+        mechanisms=(rounds, aggregation),
+    )
+    participant = replace(
+        published,
+        adjacency="participant",
+        basis="corrected",
+        status="conditional",
+        assumptions=(LISTS_ARE_SAMPLED_ALONE, ROW_IS_WITHHELD, *kept),
+        mechanisms=group_of(max_degree + 1, sensitivity.participant_both_bounded(max_degree)),
+    )
+    replaced = replace(
+        published,
+        adjacency="node_replace",
+        basis="corrected",
+        status="conditional",
+        assumptions=(OTHER_LISTS_STAY, ROW_IS_WITHHELD, *kept),
+        mechanisms=group_of(2 * max_degree + 1, sensitivity.replace_both_bounded(max_degree)),
+    )
+    unbounded = replace(
+        published,
+        adjacency="node_add_remove",
+        basis="corrected",
+        assumptions=(
+            "No finite number of samples is known to depend on a node whose removal lets others "
+            "take its place in the lists of its in-neighbours.",
+        ),
+        mechanisms=(
+            UnnoisedRelease(query="sub-graphs of randomly bounded lists", phase="classifier"),
+        ),
+    )
+    return published, implemented, participant, replaced, unbounded

@@ -1,0 +1,36 @@
+"""Assumptions shared by several plans, one sentence each."""
+
+TRAINING_COUNT_IS_PUBLIC = (
+    "The number of training nodes is public: it sets the sampling rate and the steps."
+)
+SELECTION_IS_UNCOUNTED = (
+    "Choosing a checkpoint or hyperparameters by validation accuracy reads private labels; "
+    "that is not counted."
+)
+FEATURES_ARE_PUBLIC = "Node features, labels and the set of nodes are public; only edges are not."
+CANDIDATES_ARE_PUBLIC = (
+    "Whom a node may send to is drawn from a public universe of ids with a seed that does not "
+    "depend on the graph; an absent id sends nothing."
+)
+ROW_IS_WITHHELD = (
+    "The protected node's own row of each aggregate is not published and its prediction is not "
+    "asked for; in training the row enters only its own clipped gradient."
+)
+EDGE_COUNT_IS_PUBLIC = "The number of edges may be used to choose δ; it is taken as public."
+SAMPLES_ARE_COUPLED = (
+    "Batch size and number of rounds do not depend on whether the protected node is there. A batch "
+    "of fixed size that it is drawn into is one without it in which it takes another node's place: "
+    "so each round is dominated by a Poisson round of sensitivity 2C."
+)
+OTHER_LISTS_STAY = (
+    "The bounded out-lists of all other nodes do not depend on the protected node; in a "
+    "symmetrised graph they do, since each of its edges stands in two lists."
+)
+LISTS_ARE_SAMPLED_ALONE = (
+    "Every out-list is sampled without looking at any other list; so a list does not depend on "
+    "whether the protected node takes part."
+)
+OFFICIAL_STEPS = (
+    "The official code runs floor(N / B) rounds in each epoch and accounts "
+    "floor(epochs · N / B) in all."
+)

@@ -1,0 +1,110 @@
+"""What a training loop or a release does with noise: as a plan says it, and as it was done.
+
+A plan's mechanism says how its phase is run (`Mechanism.execution`); the loop reads that and
+nothing else, and writes down what it did in the same terms. A row exists only if the two are equal.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from graphdp.errors import GraphDPError
+
+if TYPE_CHECKING:  # every start of Snakemake reads this module
+    import numpy as np
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How a phase is, or was, run. Frozen and comparable; floats are compared exactly.
+
+    sampling: "poisson" or "fixed" (without replacement) for the rounds of DP-SGD, "none" for
+        Gaussian releases of whole queries.
+    count: noisy rounds, or releases.
+    noise_std: σ of the Gaussian noise on a round's sum of clipped gradients, or on a release, per
+        coordinate.
+    sampling_rate: chance of a node to be in a sample, or the share that is drawn. max_grad_norm: C,
+        the L2 clip of a record's gradient. batch_size: what a noisy sum is divided by. None for
+        releases.
+    sensitivity: L2 sensitivity that σ is set for; None for rounds.
+    """
+
+    sampling: str
+    count: int
+    noise_std: float
+    sampling_rate: float | None = None
+    max_grad_norm: float | None = None
+    batch_size: int | None = None
+    sensitivity: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON object; `Execution(**value)` gives back an equal one."""
+        return asdict(self)
+
+
+#: How the fields are called in a message, with the unit.
+_WORDS = {
+    "sampling": "sampling",
+    "count": "noisy rounds or releases",
+    "noise_std": "noise std",
+    "sampling_rate": "sampling rate",
+    "max_grad_norm": "clip norm",
+    "batch_size": "batch divisor",
+    "sensitivity": "sensitivity",
+}
+
+
+def check(planned: Mapping[str, Execution], executed: Mapping[str, Execution]) -> None:
+    """Refuse a model for which other noise was drawn than its plan accounts.
+
+    planned, executed: phase -> how it is to be run, and how it was. Raises `GraphDPError` naming
+    the phase, all that differs and both values.
+    """
+    for phase in dict.fromkeys([*planned, *executed]):
+        plan, done = planned.get(phase), executed.get(phase)
+        if plan == done:
+            continue
+        if plan is None or done is None:
+            some, none = ("run", "planned") if plan is None else ("planned", "run")
+            raise GraphDPError(
+                f"{phase}: noise is {some} but none was {none}; the ε of this model does not hold"
+            )
+        differ = [
+            f"{_WORDS[one.name]} {getattr(plan, one.name)} but it was {getattr(done, one.name)}"
+            for one in fields(Execution)
+            if getattr(plan, one.name) != getattr(done, one.name)
+        ]
+        raise GraphDPError(
+            f"{phase}: the plan accounts {', '.join(differ)}; the ε of this model does not hold"
+        )
+
+
+def together(releases: list[Execution]) -> Execution:
+    """Several Gaussian releases of one phase as one. Raises `GraphDPError` if they differ in σ or
+    sensitivity, or if there are none."""
+    if not releases:
+        raise GraphDPError("no release was made where the plan has some")
+    kinds = {(one.sampling, one.noise_std, one.sensitivity) for one in releases}
+    if len(kinds) > 1:
+        raise GraphDPError(
+            f"releases of one phase differ in their noise: {sorted(map(str, kinds))}"
+        )
+    ((sampling, noise_std, sensitivity),) = kinds
+    count = sum(one.count for one in releases)
+    return Execution(sampling, count, noise_std, sensitivity=sensitivity)
+
+
+def packed(name: str, executed: Mapping[str, Execution]) -> dict[str, "np.ndarray"]:
+    """What was executed for a result called `name`, as an array to keep beside it, if anything."""
+    import numpy as np
+
+    text = json.dumps({phase: one.to_dict() for phase, one in executed.items()}, sort_keys=True)
+    return {f"{name} executed": np.array(text)} if executed else {}
+
+
+def unpacked(arrays: Mapping[str, "np.ndarray"], name: str) -> dict[str, Execution]:
+    """What `packed` kept; {} if there is nothing."""
+    text = arrays.get(f"{name} executed")
+    found = {} if text is None else json.loads(str(text))
+    return {phase: Execution(**one) for phase, one in found.items()}

@@ -1,0 +1,260 @@
+"""What the kinds of mechanism share: checks, sensitivities, and what every kind has to answer."""
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Self
+
+from graphdp.errors import GraphDPError
+from graphdp.privacy.execution import Execution
+
+#: A function of the Rényi order.
+Curve = Callable[[float], float]
+
+
+def require(condition: bool, message: str) -> None:
+    """GraphDPError with `message` unless the condition holds."""
+    if not condition:
+        raise GraphDPError(message)
+
+
+def is_count(value: object) -> bool:
+    """Whether `value` is a whole number of at least 0."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def is_finite(value: object) -> bool:
+    """Whether `value` is a finite number."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def one_of(what: str, value: object, choices: tuple[str, ...]) -> None:
+    """GraphDPError unless `value` is among the choices."""
+    require(value in choices, f"{what} is {value!r}; choose one of {', '.join(choices)}")
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """An L2 sensitivity with the reason why it holds.
+
+    value: the bound, finite and ≥ 0 (units of the query; 0 means the query reads no private data).
+    formula: the bound as text, e.g. "sqrt(max_degree)".
+    source: where it is proven: paper, theorem, page or equation.
+    """
+
+    value: float
+    formula: str
+    source: str
+
+    def __post_init__(self) -> None:
+        require(
+            is_finite(self.value) and self.value >= 0,
+            f"sensitivity is {self.value!r}; give a finite number of at least 0",
+        )
+        require(
+            bool(self.formula and self.source),
+            "a sensitivity needs its formula and its source; give both as text",
+        )
+        # 1 and 1.0 are one sensitivity and must serialise alike.
+        object.__setattr__(self, "value", float(self.value))
+
+
+class Output(NamedTuple):
+    """What a mechanism publishes besides the model.
+
+    what: its name in a statement. rows: whether it has a row for every node, so that the protected
+    node's own row is a question of its own.
+    """
+
+    what: str
+    rows: bool
+
+
+class Term:
+    """What of one or more mechanisms determines ε, and how the accountants read it.
+
+    Subclasses are frozen dataclasses. Terms of one class merge into one (`plus`), so that neither
+    the order nor the names of a plan's mechanisms matter. A term answers for the accountants that
+    it names, with `noise`, the noise multiplier, finite and above 0:
+
+    - "autodp" and "autodp_rdp": `log_moment`, or where that is None `rdp`.
+    - "renyi": `renyi`.
+    - "dp_accounting": `events`.
+    - "pld": `events` if all terms of a plan have them, otherwise `loss_distributions`.
+    """
+
+    #: Its place among the terms of a plan. Sums and convolutions run in this order, and their
+    #: rounding depends on it.
+    place: ClassVar[int]
+    #: What it is, for a message that some accountant does not know it.
+    what: ClassVar[str]
+    #: The accountants that know it, by the names of `graphdp.privacy.accounting`. "exact" is not
+    #: named: it follows from `gaussian_count` and `pure_share`.
+    accountants: ClassVar[tuple[str, ...]] = ()
+    #: The neighbouring relation under which its accounting holds, by dp-accounting's names in small
+    #: letters, or "" if it is the same under all.
+    relation: ClassVar[str] = ""
+    #: How its primary accountant composes it, in words; "" if there is nothing to add.
+    method: ClassVar[str] = ""
+    #: Factor by which calibration moves the noise until it brackets the root.
+    stride: ClassVar[float] = 4.0
+    #: So many unsampled Gaussian releases it is exactly; None if it is something else.
+    gaussian_count: ClassVar[int | None] = None
+    #: Where its ε holds at δ = 0 and is `pure_share` / noise + `least_epsilon`; else None.
+    pure_share: ClassVar[float | None] = None
+    #: The ε that is left however much noise there is.
+    least_epsilon: ClassVar[float] = 0.0
+
+    def plus(self, other: Self) -> Self:
+        """Both terms as one."""
+        raise NotImplementedError
+
+    def log_moment(self, noise: float) -> Curve | None:
+        """(α - 1) times the Rényi divergence of order α."""
+        return None
+
+    def rdp(self, noise: float) -> Curve:
+        """The Rényi divergence of order α, as "autodp" reads it."""
+        return self.renyi(noise)
+
+    def renyi(self, noise: float) -> Curve:
+        """The Rényi divergence of order α, without a library."""
+        raise NotImplementedError
+
+    def events(self, noise: float) -> list[tuple[Any, int]]:
+        """dp-accounting's events, each with how often it happens."""
+        raise NotImplementedError
+
+    def loss_distributions(
+        self, noise: float, interval: float, pessimistic: bool = True
+    ) -> list[tuple[Any, int]]:
+        """`PrivacyLossDistribution`s, each with how often it is composed.
+
+        interval: width of their grid of losses, to which losses are rounded up if `pessimistic` (as
+        accounting needs it), and down if not (as a lower bound on ε does).
+        """
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Steps(Term):
+    """A term of sampled steps: sorted ((parameters of a step), number of such steps) pairs."""
+
+    steps: tuple[tuple[Any, int], ...]
+
+    def plus(self, other: Self) -> Self:
+        """Both terms as one: steps with equal parameters are counted together."""
+        total: Counter[Any] = Counter()
+        for step, count in (*self.steps, *other.steps):
+            total[step] += count
+        return replace(self, steps=tuple(sorted(total.items())))
+
+
+class Mechanism:
+    """One thing that a plan releases. Subclasses are frozen dataclasses with at least these fields.
+
+    query: what is released, in words. phase: the part of the method that releases it; analyses of
+    the same releases are matched by it.
+    """
+
+    kind: ClassVar[str]
+    #: What it publishes besides the model.
+    publishes: ClassVar[Output | None] = None
+    #: Whether its records are sub-graphs, for which in-lists are bounded too.
+    reads_sub_graphs: ClassVar[bool] = False
+    #: What a prediction reads, where this mechanism decides it.
+    inference: ClassVar[str] = ""
+
+    query: str
+    phase: str
+
+    @property
+    def releases_nothing(self) -> bool:
+        """True when no private data enters any output."""
+        raise NotImplementedError
+
+    @property
+    def noise_unit(self) -> float | None:
+        """Standard deviation of its Gaussian noise per noise multiplier; None if it has none."""
+        return None
+
+    def noise_std(self, noise_multiplier: float) -> float | None:
+        """Standard deviation of its Gaussian noise; None if it has none."""
+        return None if self.noise_unit is None else noise_multiplier * self.noise_unit
+
+    def execution(
+        self, noise_multiplier: float, num_train: int, max_grad_norm: float | None
+    ) -> Execution | None:
+        """How a loop has to run it, and what it then writes down; None without Gaussian noise.
+
+        num_train: number of training nodes. max_grad_norm: C, as the plan's settings have it, for
+        mechanisms whose sensitivity alone does not tell it.
+        """
+        return None
+
+    @property
+    def scale_unit(self) -> float | None:
+        """What its noise, of whatever shape, is a multiple of; None without noise to be set.
+
+        At one noise, the multiplier under another analysis is as many times larger as this is
+        smaller there.
+        """
+        return self.noise_unit
+
+    def own_epsilon(self, noise_multiplier: float) -> float | None:
+        """The pure ε with which one answer is perturbed; None for other mechanisms."""
+        return None
+
+    def terms(self) -> tuple[Term, ...]:
+        """What of it determines ε. Only asked if it releases something."""
+        raise NotImplementedError
+
+    def statement_entry(self, noise_multiplier: float | None) -> dict[str, Any]:
+        """The fields of `statement_form.MechanismEntry`.
+
+        noise_multiplier: the plan's; 0 without noise, None where the plan releases nothing.
+        """
+        raise NotImplementedError
+
+    def _entry(self, bound: Sensitivity | None, norm: str, **more: Any) -> dict[str, Any]:
+        """The entry of one unsampled release; `more` adds to it and overrides it."""
+        return {
+            "kind": self.kind,
+            "query": self.query,
+            "phase": self.phase,
+            "norm": norm,
+            "sensitivity": None if bound is None else bound.value,
+            "formula": "" if bound is None else bound.formula,
+            "source": "" if bound is None else bound.source,
+            "count": 1,
+            "sampling": "none",
+            "sampling_rate": None,
+        } | more
+
+    def _gaussian_entry(
+        self, bound: Sensitivity, noise_multiplier: float | None, **more: Any
+    ) -> dict[str, Any]:
+        """As `_entry`, with Gaussian noise of `noise_multiplier` times the bound."""
+        std = None if noise_multiplier is None else noise_multiplier * bound.value
+        return self._entry(bound, "L2", noise_multiplier=noise_multiplier, noise_std=std, **more)
+
+
+def check_rounds(mechanism: Any) -> None:
+    """Refuse a sampled phase without a rate, a number of steps or a clip; the rate as a float."""
+    query, rate, steps = mechanism.query, mechanism.sampling_rate, mechanism.steps
+    require(
+        is_finite(rate) and 0 < rate <= 1,
+        f"{query}: sampling rate is {rate!r}; it must lie in (0, 1]",
+    )
+    require(is_count(steps), f"{query}: steps is {steps!r}; give a whole number of at least 0")
+    check_clip(mechanism)
+    object.__setattr__(mechanism, "sampling_rate", float(rate))
+
+
+def check_clip(mechanism: Any) -> None:
+    """Refuse a phase of DP-SGD whose gradients are not clipped."""
+    require(
+        mechanism.max_grad_norm.value > 0,
+        f"{mechanism.query}: max_grad_norm is {mechanism.max_grad_norm.value}; it must be above 0",
+    )

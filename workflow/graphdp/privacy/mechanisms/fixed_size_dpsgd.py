@@ -1,0 +1,148 @@
+"""DP-SGD over fixed-size samples in which a protected unit moves a group of records."""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from graphdp.privacy.execution import Execution
+from graphdp.privacy.mechanisms.base import (
+    Curve,
+    Mechanism,
+    Sensitivity,
+    Steps,
+    Term,
+    check_clip,
+    is_count,
+    require,
+)
+
+
+@dataclass(frozen=True)
+class FixedSizeSteps(Steps):
+    """Fixed-size samples that move a group: (`FixedSizeDPSGD.sampling`, number of steps) pairs."""
+
+    place: ClassVar[int] = 3
+    what: ClassVar[str] = "fixed-size samples that move a group of records"
+    accountants: ClassVar[tuple[str, ...]] = ("autodp", "autodp_rdp")
+    #: Computed here and not by a library.
+    method: ClassVar[str] = "Rényi DP; fixed-size samples: own sum of Daigavane et al. 2021"
+
+    def log_moment(self, noise: float) -> Curve:
+        """By `fixed_size_log_moment`."""
+        return lambda order: sum(
+            count * fixed_size_log_moment(sampling, noise, order) for sampling, count in self.steps
+        )
+
+
+def fixed_size_log_moment(sampling: tuple[int, int, int], noise: float, order: float) -> float:
+    """(α - 1) times the Rényi DP at order α of a step of `FixedSizeDPSGD`.
+
+    sampling: (N, B, G). ln Σ_ρ P(ρ) exp(α(α - 1) ρ² / (2 G² σ²)) with ρ, the number of differing
+    records in a batch, Hypergeometric(N, G, B). Given the batch, the noisy sums are Gaussians whose
+    means lie at most ρ / G sensitivities apart; and exp((α - 1) D_α) is jointly convex, so that of
+    the mixture over batches is at most the mean.
+    Source: Daigavane et al. 2021, moments bound for one-layer networks (their λ = 2 G C σ).
+    """
+    from scipy.special import logsumexp
+
+    changed, log_chances = _hypergeometric(*sampling)
+    exponents = order * (order - 1) * (changed / (sampling[2] * noise)) ** 2 / 2
+    return max(0.0, float(logsumexp(log_chances + exponents)))
+
+
+@lru_cache(maxsize=64)
+def _hypergeometric(population: int, batch_size: int, group: int) -> tuple[Any, Any]:
+    """How many of a group are drawn: every possible number, and the logarithm of its chance."""
+    import numpy as np
+    from scipy.stats import hypergeom
+
+    drawn = np.arange(max(0, batch_size - (population - group)), min(group, batch_size) + 1)
+    return drawn, hypergeom.logpmf(drawn, population, group, batch_size)
+
+
+@dataclass(frozen=True)
+class FixedSizeDPSGD(Mechanism):
+    """DP-SGD over fixed-size samples in which a protected unit moves up to `group` records.
+
+    Every step draws `batch_size` of `population` records uniformly without replacement,
+    independently of the other steps, and adds noise of standard deviation noise_multiplier ×
+    max_grad_norm.value to the sum of the per-record gradients, each clipped to L2 norm C. At most
+    `group` records differ between adjacent data, each by a gradient of norm 2C at most, so
+    max_grad_norm.value = 2 · group · C bounds the sum's move when all of them are drawn.
+
+    A step's Rényi DP at order α (Daigavane et al. 2021) has ρ of them, in expectation
+    over ρ ~ Hypergeometric(population, group, batch_size):
+    ln E[exp(α(α - 1) ρ² / (2 group² noise_multiplier²))] / (α - 1).
+    """
+
+    kind: ClassVar[str] = "fixed_size_dpsgd"
+    reads_sub_graphs: ClassVar[bool] = True
+    inference: ClassVar[str] = (
+        "Predictions use one noisy aggregate, released after training. Rows of other nodes are "
+        "covered; the protected node's own row, and so its own prediction, is not."
+    )
+
+    query: str
+    population: int
+    batch_size: int
+    group: int
+    steps: int
+    max_grad_norm: Sensitivity
+    phase: str
+
+    def __post_init__(self) -> None:
+        for name, least, most in (
+            ("population", 1, math.inf),
+            ("batch_size", 1, self.population),
+            ("group", 1, math.inf),
+            ("steps", 0, math.inf),
+        ):
+            value = getattr(self, name)
+            require(
+                is_count(value) and least <= value <= most,
+                f"{self.query}: {name} is {value!r}; it must lie in [{least}, {most}]",
+            )
+        check_clip(self)
+
+    @property
+    def sampling(self) -> tuple[int, int, int]:
+        """What one step's Rényi DP depends on: population, batch size, and how many can differ."""
+        return self.population, self.batch_size, min(self.group, self.population)
+
+    @property
+    def releases_nothing(self) -> bool:
+        """True when no private data enters any output."""
+        return self.steps == 0
+
+    @property
+    def noise_unit(self) -> float:
+        """What the sum moves by when the whole group is drawn."""
+        return self.max_grad_norm.value
+
+    def execution(
+        self, noise_multiplier: float, num_train: int, max_grad_norm: float | None
+    ) -> Execution:
+        """Rounds on samples of `batch_size`; the sensitivity does not tell the clip."""
+        return Execution(
+            "fixed",
+            self.steps,
+            self.noise_std(noise_multiplier),
+            self.batch_size / self.population,
+            max_grad_norm,
+            self.batch_size,
+        )
+
+    def terms(self) -> tuple[Term, ...]:
+        """Its steps."""
+        return (FixedSizeSteps(((self.sampling, self.steps),)),)
+
+    def statement_entry(self, noise_multiplier: float | None) -> dict[str, Any]:
+        """As the base class says."""
+        return self._gaussian_entry(
+            self.max_grad_norm,
+            noise_multiplier,
+            count=self.steps,
+            sampling="without_replacement",
+            sampling_rate=self.batch_size / self.population,
+        )

@@ -1,0 +1,300 @@
+"""Who is protected: levels, adjacencies and units, with the words for them.
+
+A **level** says what kind of thing a method protects; configurations, rows and files name it. An
+**adjacency** says exactly what two graphs differ in of which an ε speaks. Everything that depends
+on either is asked here, so that a further one (local randomisation, several parties) is one entry
+of a table.
+"""
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from graphdp.errors import GraphDPError
+
+
+@dataclass(frozen=True)
+class Level:
+    """A kind of level.
+
+    kind: "none", "edge", "node", or "k" for every k-neighbour level "k<number>". order: where it
+    stands in tables. suffix: of a method's title there ("{k}" is the number). protects_edges,
+    protects_nodes: what is private; where nodes are (features and labels), training draws noise.
+    unit: what δ is chosen by the number of, in messages.
+    """
+
+    kind: str
+    order: int
+    suffix: str
+    protects_edges: bool
+    protects_nodes: bool
+    unit: str
+
+
+#: By kind. "k5" (any number) protects a node's features and label, and 5 of its neighbours.
+KINDS: dict[str, Level] = {
+    level.kind: level
+    for level in (
+        Level("none", 0, "-∞", protects_edges=False, protects_nodes=False, unit=""),
+        Level("edge", 1, "-EDP", protects_edges=True, protects_nodes=False, unit="edges"),
+        Level("k", 2, "-N{k}", protects_edges=True, protects_nodes=True, unit="nodes"),
+        Level("node", 3, "-NDP", protects_edges=True, protects_nodes=True, unit="nodes"),
+    )
+}
+#: As messages and documents name them.
+LEVELS = ("none", "edge", "node", "k<number>")
+
+
+def neighbors(level: Any) -> int | None:
+    """The k of a k-neighbour level ("k5" gives 5); None at every other level."""
+    found = re.fullmatch(r"k(\d+)", level) if isinstance(level, str) else None
+    return None if found is None else int(found[1])
+
+
+def level_kind(level: str) -> str:
+    """The kind of a level: "none", "edge", "node", or "k" for every k-neighbour level."""
+    return level if neighbors(level) is None else "k"
+
+
+def is_level(level: Any) -> bool:
+    """Whether `level` names a privacy level ("k" alone does not)."""
+    return neighbors(level) is not None or (level in KINDS and level != "k")
+
+
+def check_level(what: str, level: Any) -> None:
+    """GraphDPError unless `level` is one of `LEVELS`."""
+    if not is_level(level):
+        raise GraphDPError(f"{what} is {level!r}; choose one of {', '.join(LEVELS)}")
+
+
+def is_private(level: str) -> bool:
+    """Whether anything is protected: every level but "none"."""
+    return KINDS[level_kind(level)].protects_edges or protects_nodes(level)
+
+
+def protects_nodes(level: str) -> bool:
+    """Whether features and labels are private; training then draws noise."""
+    return KINDS[level_kind(level)].protects_nodes
+
+
+def whole_nodes(level: str) -> bool:
+    """Whether a node is protected with all of its edges."""
+    return protects_nodes(level) and neighbors(level) is None
+
+
+def edges_alone(level: str) -> bool:
+    """Whether edges are private, and features, labels and the set of nodes public."""
+    return KINDS[level_kind(level)].protects_edges and not protects_nodes(level)
+
+
+def level_text(level: str) -> str:
+    """A level in words: "edge level", "5-neighbour level"."""
+    k = neighbors(level)
+    return f"{level} level" if k is None else f"{k}-neighbour level"
+
+
+def level_order(level: str) -> tuple[int, int]:
+    """A sort key of levels: none, edge, k-neighbour by k, node."""
+    return KINDS[level_kind(level)].order, neighbors(level) or 0
+
+
+def level_suffix(level: str) -> str:
+    """What a method's title ends in at a level: "-EDP", "-N5"."""
+    return KINDS[level_kind(level)].suffix.format(k=neighbors(level))
+
+
+@dataclass(frozen=True)
+class Adjacency:
+    """What two adjacent graphs differ in.
+
+    counts: the units among which one differs: "edges" (entries of the adjacency matrix), "train"
+    (training nodes, as GAP and ProGAP count; "auto" in their code) or "nodes" (all of them, as
+    DPDGC counts: nodes without a training label are protected as well). meaning: after its name;
+    briefly: at the head of a column; unit: in a privacy statement; promise: what an ε means, in
+    plain words; refuted: what to say where such a claim is refuted, if there is more to say.
+    "{k}" in a text is the number of neighbours.
+    """
+
+    name: str
+    counts: str
+    meaning: str
+    briefly: str
+    unit: str
+    promise: str
+    refuted: str = ""
+
+
+ADJACENCIES: dict[str, Adjacency] = {
+    adjacency.name: adjacency
+    for adjacency in (
+        Adjacency(
+            "edge_directed",
+            counts="edges",
+            meaning="one directed edge added or removed (an undirected edge is two of them)",
+            briefly="directed edge",
+            unit="one directed edge (one entry of the adjacency matrix)",
+            promise=(
+                "Edge level, one directed edge: whether any single directed entry of the "
+                "adjacency matrix is present changes the probability of any outcome by at most a "
+                "factor exp(ε), except with probability about δ. Features and labels are taken as "
+                "public. The graphs are symmetrised, so one friendship is two entries: for it the "
+                "released sums move by √2 as much, and the ε that holds is larger than the one "
+                "printed."
+            ),
+        ),
+        Adjacency(
+            "edge_undirected",
+            counts="edges",
+            meaning="one undirected edge (both directions) added or removed",
+            briefly="undirected edge",
+            unit="one undirected edge (both entries)",
+            promise=(
+                "Edge level, one undirected edge: whether any single connection (both directions) "
+                "is present changes the probability of any outcome by at most a factor exp(ε), "
+                "except with probability about δ. Features and labels are taken as public."
+            ),
+        ),
+        Adjacency(
+            "node_add_remove",
+            counts="train",
+            meaning="one node added or removed",
+            briefly="node added or removed",
+            unit="one node with its features, label and edges, there or not",
+            promise=(
+                "Node level, one node added or removed: the claim is that the presence of any one "
+                "person with features, label and all edges changes the probability of any outcome "
+                "by at most a factor exp(ε), except with probability about δ."
+            ),
+            refuted=(
+                "The claim fails: the degree bound samples each node's neighbours at random, and "
+                "removing one person changes the samples of everybody who points to that person, "
+                "so the released sums can move by far more than the claimed √D. The person's own "
+                "row is not covered either. No ε is known to hold; the number printed is only the "
+                "paper's claim for this amount of noise."
+            ),
+        ),
+        Adjacency(
+            "node_replace",
+            counts="nodes",
+            meaning="one node replaced",
+            briefly="node replaced",
+            unit="one node whose features, label and edges are replaced",
+            promise=(
+                "Node level, one node replaced: the claim is that exchanging one person's "
+                "features, label and edges for any others changes the probability of any outcome "
+                "by at most a factor exp(ε), except with probability about δ. The node's own row "
+                "of released matrices is not covered."
+            ),
+        ),
+        Adjacency(
+            "participant",
+            counts="train",
+            meaning="one node takes part or not, other nodes' lists fixed",
+            briefly="participant",
+            unit="one node that takes part with its features, label and out-edges, or does not",
+            promise=(
+                "Node level, participant: the graph is fixed and every other node keeps its list "
+                "of neighbours; whether one person takes part changes the probability of any "
+                "outcome by at most a factor exp(ε), except with probability about δ. The person's "
+                "own row of released matrices is not covered."
+            ),
+        ),
+        Adjacency(
+            "k_neighbor",
+            counts="nodes",
+            meaning="one node's features, label, and {k} each of its in- and out-edges replaced",
+            briefly="k neighbours replaced",
+            unit="one node whose features, label, {k} in-edges and {k} out-edges are replaced",
+            promise=(
+                "k-neighbour level: the claim is that exchanging one person's features, label, k "
+                "of the edges that arrive and k of those that leave changes the probability of any "
+                "outcome by at most a factor exp(ε), except with probability about δ. The person's "
+                "own row of released matrices is not covered."
+            ),
+        ),
+    )
+}
+#: As messages and documents name them; `k_neighbor(k)` stands for every k ≥ 0.
+ADJACENCY_NAMES = tuple(name if name != "k_neighbor" else "k_neighbor(k)" for name in ADJACENCIES)
+
+
+def k_adjacency(k: int) -> str:
+    """The name of the k-neighbour adjacency: "k_neighbor(5)"."""
+    return f"k_neighbor({k})"
+
+
+def _parsed(name: Any) -> tuple[str, str] | None:
+    """(key of `ADJACENCIES`, k as text) of an adjacency's name; None for any other text."""
+    found = re.fullmatch(r"(k_neighbor)\((\d+)\)", name) if isinstance(name, str) else None
+    if found:
+        return found[1], found[2]
+    return (name, "") if name in ADJACENCIES and name != "k_neighbor" else None
+
+
+def is_adjacency(name: Any) -> bool:
+    """Whether `name` names an adjacency of the project's vocabulary (`ADJACENCY_NAMES`)."""
+    return _parsed(name) is not None
+
+
+def adjacency(name: str) -> Adjacency | None:
+    """What is known of an adjacency; None of an unknown one ("" at level none)."""
+    parsed = _parsed(name)
+    return None if parsed is None else ADJACENCIES[parsed[0]]
+
+
+def adjacency_text(name: str) -> str:
+    """An adjacency with its meaning: "node_add_remove: one node added or removed"."""
+    parsed = _parsed(name)
+    if parsed is None:
+        return name
+    return f"{name}: {ADJACENCIES[parsed[0]].meaning.format(k=parsed[1])}"
+
+
+def unit_text(name: str) -> str:
+    """The protected unit in words; "nobody" for no adjacency."""
+    parsed = _parsed(name)
+    return "nobody" if parsed is None else ADJACENCIES[parsed[0]].unit.format(k=parsed[1])
+
+
+def protected_units(name: str, edges: int, train_nodes: int, nodes: int) -> int:
+    """How many units an adjacency protects: δ has to lie below one over their number.
+
+    edges: entries of the adjacency matrix. Training nodes for node_add_remove and participant; all
+    nodes for node_replace and k_neighbor(k): with 2.5 % of labels there are 40 times as many.
+
+    Raises GraphDPError for an unknown adjacency.
+    """
+    known = adjacency(name)
+    if known is None:
+        raise GraphDPError(f"adjacency is {name!r}; choose one of {', '.join(ADJACENCY_NAMES)}")
+    return {"edges": edges, "train": train_nodes, "nodes": nodes}[known.counts]
+
+
+def canonical_epsilon(token: str) -> str:
+    """The one spelling of an ε token ("4.0" and "4" are the same cell).
+
+    Raises GraphDPError for anything but a number ≥ 0 or "inf".
+    """
+    try:
+        value = float(token)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not value >= 0:
+        raise GraphDPError(f"epsilon {token!r} is not a token; use a number >= 0 or 'inf'")
+    return f"{value:.12g}"
+
+
+@dataclass(frozen=True)
+class Words:
+    """How the privacy statement of a method speaks of the edges that it reads.
+
+    edges: what of a node's edges is protected at node level, as a sentence ("" for none; "{splits}"
+    stands for the nodes that it speaks of).
+    sampled: what a degree bound by sampling draws from. candidates: which edges public candidates
+    leave.
+    """
+
+    edges: str = ""
+    sampled: str = "each node's out-list"
+    candidates: str = "edges to a node's public candidates, drawn without its edges"

@@ -1,0 +1,174 @@
+"""One way to descend: Adam on one model, over full batches or on noisy sums of clipped gradients.
+
+How a phase is trained is data (`Rounds`); what the network is, its caller's. Members of a block are
+trained one after the other: for networks whose step is long enough to gain nothing from stacking.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphdp.errors import GraphDPError
+from graphdp.privacy.execution import Execution
+from graphdp.progress import progress
+from graphdp.rng import generator, stream_seed
+from graphdp.training.sampling import PoissonRounds
+
+#: Sees the parameters (P,) and the noisy sum of clipped gradients (P,) of a round; for audits.
+Observer = Callable[[Tensor, Tensor], None]
+_NORM_EPS = 1e-6  # as in Opacus: keeps the quotient finite, and rounds the clipping factor down
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """How a phase is trained with Adam.
+
+    sampling: "full" (all training nodes in every step) or "shuffle" (every node once an epoch, in
+    batches), both without noise; "poisson" or "fixed" (without replacement) samples of
+    (expected) size batch_size, exactly `steps` of them, with sums of gradients clipped to norm
+    max_grad_norm and noise of standard deviation noise_std, divided by batch_size.
+    """
+
+    sampling: Literal["full", "shuffle", "poisson", "fixed"]
+    epochs: int
+    batch_size: int = 0
+    sampling_rate: float = 1.0
+    steps: int = 0
+    max_grad_norm: float = math.inf
+    noise_std: float = 0.0
+
+    @property
+    def private(self) -> bool:
+        return self.sampling in ("poisson", "fixed")
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1:
+            raise GraphDPError(f"epochs is {self.epochs}: at least 1")
+        if self.sampling != "full" and self.batch_size < 1:
+            raise GraphDPError(f"batch_size is {self.batch_size}: at least 1")
+        if self.private and not (self.noise_std > 0 and math.isfinite(self.noise_std)):
+            raise GraphDPError(
+                f"noise of scale {self.noise_std} with a finite ε: calibrate the noise"
+            )
+        if self.private and not (self.steps > 0 and 0 < self.max_grad_norm < math.inf):
+            raise GraphDPError("DP training needs positive steps and max_grad_norm")
+        if not self.private and self.noise_std != 0:
+            raise GraphDPError(f"noise of scale {self.noise_std} would not be used")
+
+
+def batches(rounds: Rounds, num_train: int, rng: np.random.Generator) -> Iterator[list[np.ndarray]]:
+    """The batches of each epoch: positions among the training nodes, int64.
+
+    Epoch i of E private ones ends after round floor(i · steps / E).
+    """
+    poisson = PoissonRounds(num_train, rounds.sampling_rate, rng) if rounds.private else None
+    for epoch in range(rounds.epochs):
+        if rounds.private:
+            first, last = (e * rounds.steps // rounds.epochs for e in (epoch, epoch + 1))
+            if rounds.sampling == "poisson":
+                yield [poisson.take(1)[1] for _ in range(first, last)]
+            else:
+                size = min(rounds.batch_size, num_train)
+                yield [rng.choice(num_train, size, replace=False) for _ in range(first, last)]
+        elif rounds.sampling == "full":
+            yield [np.arange(num_train)]
+        else:
+            order = rng.permutation(num_train)
+            yield np.array_split(order, range(rounds.batch_size, num_train, rounds.batch_size))
+
+
+def descend(
+    values: Tensor,
+    add_gradient: Callable[[Tensor, Tensor, float | None], None],
+    rounds: Rounds,
+    train: np.ndarray,
+    learning_rate: float,
+    stream: tuple,
+    *,
+    weight_decay: float = 0.0,
+    after_step: Callable[[], None] = lambda: None,
+    after_epoch: Callable[[], None] = lambda: None,
+    observe: Observer | None = None,
+    label: str = "",
+) -> Execution | None:
+    """Train the parameters `values` (P,) in place; returns how the noisy rounds were run, if any.
+
+    add_gradient(nodes, gradients, clip): adds to `gradients` (P,) the sum over `nodes` of the
+    gradients of their own losses, each clipped to norm `clip` unless that is None.
+    train: int64 training nodes, distinct. stream: "sampling" and "noise" are appended to it.
+    weight_decay: λ, of which λ times the parameters is added to each step's (noisy) mean gradient.
+    observe: called in every noisy round before its step is taken.
+    """
+    if np.unique(train).size != train.size:
+        # A node listed twice would contribute twice the clip to a step.
+        raise GraphDPError(f"train nodes of {stream} are not distinct")
+    nodes = torch.tensor(train, device=values.device)
+    adam = torch.optim.Adam([values], learning_rate, weight_decay=weight_decay, fused=True)
+    # Trainings that differ in the scale of their noise alone must not share it.
+    noise = torch.Generator(values.device).manual_seed(
+        stream_seed(*stream, "noise", repr(rounds.noise_std))
+    )
+    gradients, done = torch.empty_like(values), 0
+    values.grad = gradients
+    clip = rounds.max_grad_norm if rounds.private else None
+    epochs = batches(rounds, train.size, generator(*stream, "sampling"))
+    for epoch in progress(epochs, label, rounds.epochs) if label else epochs:
+        for batch in epoch:
+            if rounds.private:
+                gradients.normal_(0.0, rounds.noise_std, generator=noise)
+                done += 1
+            else:
+                gradients.zero_()
+            if batch.size:  # a Poisson sample may be empty: then the step is noise alone
+                chosen = nodes[torch.from_numpy(batch).to(values.device)]
+                add_gradient(chosen, gradients, clip)
+            if observe and rounds.private:
+                observe(values, gradients)
+            size = rounds.batch_size if rounds.private else batch.size
+            gradients.div_(size)
+            adam.step()
+            after_step()
+        after_epoch()
+    if not bool(torch.isfinite(values).all()):
+        raise GraphDPError("parameters became infinite: scale the features or lower the rate")
+    assert done == (rounds.steps if rounds.private else 0), "rounds executed must be accounted"
+    if not rounds.private:
+        return None
+    rate = rounds.sampling_rate
+    if rounds.sampling == "fixed":  # reads no rate: it is what it was, of these nodes
+        rate = min(rounds.batch_size, train.size) / train.size
+    return Execution(
+        rounds.sampling,
+        done,
+        rounds.noise_std,
+        rate,
+        rounds.max_grad_norm,
+        rounds.batch_size,
+    )
+
+
+def clipping_factors(squared_norms: Tensor, clip: float) -> Tensor:
+    """min(1, C / ‖gradient‖) per sample, and 0 for a norm that overflowed."""
+    norms = squared_norms.sqrt()
+    return (clip / (norms + _NORM_EPS)).clamp(max=1.0).mul(norms.isfinite()).nan_to_num(0.0)
+
+
+def dropped(x: Tensor, rate: float, draw: torch.Generator) -> Tensor:
+    """Dropout: every entry is 0 with probability `rate`, the others are divided by 1 - rate."""
+    kept = torch.rand(x.shape, generator=draw, dtype=x.dtype, device=x.device)
+    return x * (kept >= rate) / (1 - rate)
+
+
+def views(values: Tensor, shapes: dict[str, tuple[int, ...]]) -> dict[str, Tensor]:
+    """Views of a flat vector in which the named shapes lie one after the other."""
+    views, start = {}, 0
+    for name, shape in shapes.items():
+        size = math.prod(shape)
+        views[name] = values[start : start + size].view(shape)
+        start += size
+    return views

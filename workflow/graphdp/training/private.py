@@ -1,0 +1,68 @@
+"""One step of DP-SGD on a stack: per-sample clipping by ghost norms, and Gaussian noise.
+
+Source: Abadi et al., "Deep Learning with Differential Privacy" (CCS 2016), Algorithm 1, with each
+sample's gradient over all parameters of a model clipped to L2 norm C. Under add/remove of one
+sample, the sum that is noised moves by at most C (its sensitivity), where one is replaced by 2C;
+the noise added to it has standard deviation noise_multiplier · sensitivity in every coordinate.
+"""
+
+import torch
+from torch import Tensor
+
+from graphdp.training.inputs import Scratch
+from graphdp.training.layers import Input, backward, forward_training
+from graphdp.training.layout import Stack
+
+# As in Opacus: keeps the quotient finite, and rounds the factor down.
+_NORM_EPS = 1e-6
+
+
+def add_clipped_gradients(
+    stack: Stack,
+    block: Input,
+    labels: Tensor,
+    present: Tensor,
+    max_grad_norm: float,
+    gradients: Stack,
+    scratch: Scratch,
+) -> None:
+    """Add, per member, the sum of its samples' clipped gradients to `gradients`.
+
+    labels: int64 (S, W). present: (S, W) of the parameters' dtype, 1 for a sample and 0 for
+    padding. A sample's gradient is that of its own cross-entropy, over all parameters of the
+    member; it enters with a norm of at most `max_grad_norm`, and not at all if its norm overflows.
+    The network must not have batch norm, which mixes samples.
+    """
+    logits, tape = forward_training(stack, block, scratch)
+    g = torch.softmax(logits, 1)
+    g.scatter_add_(1, labels.unsqueeze(1), g.new_full((), -1.0).expand(len(g), 1, g.shape[2]))
+    deltas = backward(stack, tape, g, gradients, scratch)
+    norms = sum(delta.squared_norms() for delta in deltas).sqrt_()
+    factors = (max_grad_norm / (norms + _NORM_EPS)).clamp_(max=1.0).mul_(present).nan_to_num_(0.0)
+    for delta in deltas:
+        delta.g.mul_(factors.unsqueeze(1))
+        delta.add_to(gradients)
+
+
+class GaussianNoise:
+    """N(0, scales[s]²) for every parameter of every member, from the members' own streams.
+
+    seeds: one per member. scales: (S, 1), noise_multiplier · sensitivity. The noise is drawn on
+    the device that trains: the same seed gives the same noise on the same kind of device only.
+    """
+
+    STEPS = 8  # steps drawn at once; part of the stream's definition
+
+    def __init__(self, seeds: list[int], scales: Tensor, size: int):
+        self._generators = [torch.Generator(scales.device).manual_seed(seed) for seed in seeds]
+        self._scales = scales
+        self._draw = scales.new_empty(self.STEPS, size)
+
+    def steps(self) -> Tensor:
+        """The noise of the next `STEPS` steps: (STEPS, S, P)."""
+        members, size = len(self._generators), self._draw.shape[1]
+        noise = self._draw.new_empty(self.STEPS, members, size)
+        for s, generator in enumerate(self._generators):
+            self._draw.normal_(generator=generator)
+            torch.mul(self._draw, self._scales[s], out=noise[:, s])
+        return noise

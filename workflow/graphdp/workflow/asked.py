@@ -1,0 +1,51 @@
+"""What a study asks for, as its artefacts and its report need to know it."""
+
+from typing import Any
+
+from graphdp.config import Study
+from graphdp.methods.registry import card
+from graphdp.privacy.protection import is_private
+
+
+def experiments(study: Study) -> dict[str, list[dict[str, Any]]]:
+    """What each experiment asks for: its entries with the ε of this run.
+
+    A hyperparameter has a list of values, or {dataset: list, "default": list} where `per_dataset`
+    replaces its default.
+    """
+    return {
+        name: [_spec(study, entry) for entry in entries]
+        for name, entries in study.experiments.items()
+    }
+
+
+def attacks(study: Study) -> dict[str, list[dict[str, Any]]]:
+    """What each attack asks for, in the form of `experiments`."""
+    return {
+        name: [_spec(study, entry) for entry in attack.entries]
+        for name, attack in study.attacks.items()
+    }
+
+
+def _spec(study: Study, entry: Any) -> dict[str, Any]:
+    spec = {"method": entry.method, "level": entry.level}
+    spec["epsilon"] = epsilons(study, entry)
+    if entry.datasets is not None:
+        spec["datasets"] = list(entry.datasets)
+    for name in card(entry.method).settings(entry.level).model_fields:
+        values = [value for value in getattr(entry, name) if value is not None]
+        replaced = {
+            dataset: [own[name]]
+            for dataset, own in study.per_dataset.items()
+            if name in own and name not in entry.model_fields_set
+        }
+        if values:
+            spec[name] = {"default": values} | replaced if replaced else values
+    return spec
+
+
+def epsilons(study: Study, entry: Any) -> list[str]:
+    """The ε tokens of an experiment's entry: "inf" at level none, else the study's or its own."""
+    if not is_private(entry.level):
+        return ["inf"]
+    return list(study.epsilons or entry.epsilon)

@@ -1,0 +1,180 @@
+"""Calibration of a study's cells: one entry per plan setting and number of training nodes."""
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from graphdp import io
+from graphdp.errors import GraphDPError
+from graphdp.methods.block import Block
+from graphdp.methods.registry import analyses
+from graphdp.privacy.calibration import Calibration, calibrate, default_delta
+from graphdp.privacy.composition import epsilon_at
+from graphdp.privacy.plan import Plan
+from graphdp.privacy.protection import KINDS, is_private, level_kind, protected_units
+from graphdp.workflow import code, job
+
+#: The libraries that a kept calibration depends on.
+LIBRARIES = ("autodp", "dp-accounting", "numpy", "scipy")
+
+
+class Kept:
+    """Calibrations on disk, so that a changed grid calibrates what is new in it alone.
+
+    A calibration is a function of the plans, ε and δ, and is found by a hash of them, of
+    the code and of the libraries' versions. It holds no data.
+
+    cache: the folder. accounting: the digest of `stages.ACCOUNTING`.
+    """
+
+    def __init__(self, cache: str | Path, accounting: str) -> None:
+        self._folder = Path(cache)
+        self._made_with = [accounting, json.loads(job.versions(*LIBRARIES))]
+
+    def entry(
+        self, plans: Sequence[Plan], chosen: Plan, epsilon: str, delta: float | None, make: Callable
+    ) -> dict[str, Any]:
+        """What `make()` returns, from an earlier call with equal arguments if there was one."""
+        about = [[plan.to_dict() for plan in plans], chosen.to_dict(), epsilon, delta]
+        # Kinds of mechanism are found by looking: the digest of the accounting does not hold them.
+        kinds = {type(m).__module__ for plan in (*plans, chosen) for m in plan.mechanisms}
+        text = _canonical([about, code.digest(None, *sorted(kinds)), self._made_with])
+        path = self._folder / f"{_sha256(text)[:32]}.json"
+        try:
+            kept = io.read_json(path)
+            if kept["sha256"] == _sha256(text + _canonical(kept["entry"])):
+                return kept["entry"]
+        except (OSError, ValueError, KeyError, TypeError):
+            pass  # not there, or damaged: made (again)
+        entry = json.loads(json.dumps(make()))
+        io.write_json(path, {"entry": entry, "sha256": _sha256(text + _canonical(entry))})
+        return entry
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def of_block(block: Block, study: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The entries that a block of seeds reads, from those that are kept or made now.
+
+    study: `settings` (of the cell's plan), `delta`, `calibrate_for`, and of what is kept `cache`
+    (its folder) and `accounting` (the digest of `stages.ACCOUNTING`). Raises as `calibrate_cell`.
+    """
+    return calibrate_cell(
+        block.dataset,
+        block.method,
+        block.level,
+        block.epsilon,
+        study["settings"],
+        [block.split(seed).train.size for seed in block.seeds],
+        block.graph.num_edges,
+        study["delta"],
+        study["calibrate_for"],
+        block.graph.num_nodes,
+        Kept(study["cache"], study["accounting"]),
+    )
+
+
+def calibrate_cell(
+    dataset: str,
+    method: str,
+    level: str,
+    epsilon: str,
+    settings: list[dict[str, Any]],
+    num_trains: list[int],
+    num_edges: int,
+    delta: str | float,
+    calibrate_for: str = "published",
+    num_nodes: int | None = None,
+    kept: Kept | None = None,
+) -> list[dict[str, Any]]:
+    """Calibrate every plan setting x number of training nodes of a cell.
+
+    delta: "auto" for 10^-digits of the number of units that the method's own adjacency protects
+    (`protected_units`; without num_nodes the training nodes stand for all), or a number; ignored at
+    level none.
+    calibrate_for: "published" or "corrected", the analysis that meets the target. Returns JSON-able
+    entries: `dataset`, `settings`, `num_train`, what `Calibration.to_dict` gives and, as
+    `epsilons`, what this noise is worth under every analysis of the method. num_nodes: nodes of the
+    graph; with it a degree bound that bounds nothing is refused. kept: earlier calibrations.
+    Raises `GraphDPError` as `calibrate` does, and if δ is not below 1 / number of units.
+    """
+    entries = []
+    for setting in settings:
+        if num_nodes is not None and setting.get("max_degree", 0) >= num_nodes:
+            raise GraphDPError(
+                f"config: max_degree {setting['max_degree']} is larger than {dataset} allows: "
+                f"{num_nodes} nodes have at most {num_nodes - 1} neighbours each, and noise grows "
+                "with its square root; set max_degree to at most that"
+            )
+        for num_train in sorted(set(num_trains)):
+            plans = analyses(method, level, setting, num_train)
+            chosen = calibration_plan(plans, calibrate_for)
+            own_delta = None
+            if is_private(level):
+                # Whatever the noise is calibrated for: a study has one δ for what it compares.
+                sizes = num_edges, num_train, num_nodes or num_train
+                own_delta = _delta(level, protected_units(plans[0].adjacency, *sizes), delta)
+
+            def make(plans=plans, chosen=chosen, own_delta=own_delta) -> dict[str, Any]:
+                result = calibrate(chosen, float(epsilon), own_delta)
+                return result.to_dict() | {"epsilons": readings(plans, result)}
+
+            made = kept.entry(plans, chosen, epsilon, own_delta, make) if kept else make()
+            entries.append({"dataset": dataset, "settings": setting, "num_train": num_train} | made)
+    return entries
+
+
+def calibration_plan(plans: Sequence[Plan], calibrate_for: str) -> Plan:
+    """The analysis that a model's noise is calibrated for.
+
+    plans: all analyses of a method, its own first (`registry.analyses`). calibrate_for: "published"
+    for that one, "corrected" for the first corrected analysis with a finite ε, at edge level of an
+    undirected edge, so that all methods promise the same; where there is none, the method's own
+    stands as it is. Raises GraphDPError for another value of `calibrate_for`.
+    """
+    if calibrate_for not in ("published", "corrected"):
+        raise GraphDPError(f"calibrate_for is {calibrate_for!r}; choose published or corrected")
+    if calibrate_for == "corrected":
+        finite = (p for p in plans if p.basis == "corrected" and not p.composition.unnoised)
+        return min(finite, key=lambda p: p.adjacency == "edge_directed", default=plans[0])
+    return plans[0]
+
+
+def readings(plans: Sequence[Plan], result: Calibration) -> list[dict[str, Any]]:
+    """ε of a calibration's noise under every analysis; "none" where none is known to hold."""
+    if result.delta is None:
+        return []
+    found = []
+    for plan in plans:
+        value = epsilon_at(plan, result.plan, result.noise_multiplier or 0.0, result.delta)
+        holds = plan.status != "refuted" and value < math.inf
+        found.append(
+            {
+                "basis": plan.basis,
+                "adjacency": plan.adjacency,
+                "status": plan.status,
+                "claimed_epsilon": value if value < math.inf else "inf",
+                "epsilon": value if holds else "none",
+            }
+        )
+    return found
+
+
+def _delta(level: str, units: int, delta: str | float) -> float:
+    if delta == "auto":
+        return default_delta(units)
+    if delta >= 1 / units:
+        raise GraphDPError(
+            f"config: delta {delta:g} must be below 1/{units}, one over the number of protected "
+            f"{KINDS[level_kind(level)].unit}; use e.g. {default_delta(units):g}"
+        )
+    return float(delta)

@@ -1,0 +1,199 @@
+"""Rows of earlier runs (`known_rows`): a study takes these models over instead of training them.
+
+A row is taken over for a setting and a seed of a cell. It keeps what it says of itself: time,
+device, versions and the commit that trained it. Where it came from (study seed, split, graph) and
+what its ε means are checked against the study that takes it over and its calibration.
+"""
+
+import csv
+import gzip
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from graphdp import io
+from graphdp.errors import GraphDPError
+from graphdp.methods.registry import card
+from graphdp.methods.settings import key
+from graphdp.privacy import calibrated
+
+if TYPE_CHECKING:  # the Snakefile reads the index alone, without pandas
+    import pandas as pd
+
+    from graphdp.config import Study
+    from graphdp.methods.block import Block
+    from graphdp.workflow.grid import Cell
+
+# Calibration is the same search everywhere; libraries may round its last digits differently.
+_CLOSE = 1e-6
+#: What names a trained model among the rows of a study.
+_NAME = ("dataset", "method", "level", "epsilon", "hyperparameters", "checkpoint", "seed")
+
+Name = tuple[str, ...]
+
+
+def _name(
+    dataset: str, method: str, level: str, epsilon: str, setting: dict, checkpoint: str, seed: int
+) -> Name:
+    return (dataset, method, level, epsilon, key(setting), checkpoint, str(seed))
+
+
+class KnownIndex:
+    """Which models have rows in the files that a study names under `known_rows`.
+
+    Reads names alone, so that every start of Snakemake can afford it; `take_over` checks the rest.
+    Raises `GraphDPError` if a file is missing, is not a rows file, or is of another study.
+    """
+
+    def __init__(self, paths: Sequence[str | os.PathLike], study: str):
+        self._names: set[Name] = set()
+        for path in paths:
+            for row in _read(path, study):
+                self._names.add((*(row[name] for name in _NAME[:3]), _token(row), *_rest(row)))
+
+    def blocks(self, cell: "Cell", study: "Study") -> list[str]:
+        """The blocks of the study's seeds ("0-4", "7-7") that have a row for every setting of a
+        cell, each as long as can be."""
+        kept = card(cell.method).checkpoint(cell.level, study.checkpoint)
+        where = cell.dataset, cell.method, cell.level, cell.epsilon
+        found = [
+            seed
+            for seed in range(study.seeds)
+            if all(_name(*where, s, kept, seed) in self._names for s in cell.settings)
+        ]
+        firsts = [seed for seed in found if seed - 1 not in found]
+        lasts = [seed for seed in found if seed + 1 not in found]
+        return [f"{first}-{last}" for first, last in zip(firsts, lasts, strict=True)]
+
+
+def _read(path: str | os.PathLike, study: str) -> list[dict[str, str]]:
+    if not os.path.isfile(path):
+        raise GraphDPError(f"known_rows: there is no file {path}; correct or remove it")
+    opened = gzip.open if str(path).endswith(".gz") else open
+    try:
+        with opened(path, "rt", encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, EOFError, ValueError, csv.Error) as error:
+        raise GraphDPError(
+            f"known_rows: {path} is not readable ({error}); correct or remove it"
+        ) from None
+    missing = [name for name in ("study", *_NAME) if rows and rows[0].get(name) is None]
+    if missing:
+        raise GraphDPError(
+            f"known_rows: {Path(path).name}: no column {', '.join(missing)}; it is not a rows.csv"
+        )
+    strange = sorted({row["study"] for row in rows} - {study})
+    if strange:
+        raise GraphDPError(
+            f"known_rows: rows of the study {strange[0]!r} are not of {study!r}; remove them"
+        )
+    return rows
+
+
+def _token(row: Mapping[str, str]) -> str:
+    from graphdp.privacy.protection import canonical_epsilon
+
+    return canonical_epsilon(row["epsilon"])
+
+
+def _rest(row: Mapping[str, str]) -> Name:
+    return row["hyperparameters"], row["checkpoint"], row["seed"]
+
+
+def take_over(
+    rows: "pd.DataFrame",
+    places: Mapping[Name, int],
+    cell: Mapping[str, Any],
+    block: "Block",
+) -> list["pd.Series"]:
+    """The rows of a block of a cell, after comparing each with the block.
+
+    rows, places: all known rows, and where each model is among them. cell: `settings`.
+    Raises `GraphDPError` if a row is missing, is of another study seed, split or graph, or if δ,
+    the noise multiplier, the label of ε or ε under any analysis are not what the calibration says.
+    """
+    its, found, origin = card(block.method), [], block.origin()
+    where = block.dataset, block.method, block.level, block.epsilon
+    for setting in cell["settings"]:
+        for seed in block.seeds:
+            name = _name(*where, setting, block.checkpoint, seed)
+            if name not in places:
+                raise GraphDPError(f"known_rows: no row for {name}")
+            row = rows.iloc[places[name]]
+            settings = its.plan(block.level, setting)
+            entry = calibrated.lookup(block.calibrations, settings, block.split(seed).train.size)
+            _check(row, origin, entry)
+            found.append(row)
+    return found
+
+
+def known_models(
+    paths: Sequence[str | os.PathLike],
+    wanted: Sequence[Mapping[str, Any]],
+    graphs: Mapping[str, str],
+    folders: Mapping[str, Path],
+) -> "pd.DataFrame":
+    """The rows of all cells that a study takes over, each checked (`take_over`).
+
+    wanted: the cells, each with the fields of its `Block` (as `block`), its `settings`, the name of
+    its calibration's file and its blocks of seeds (as `seeds`: lists of numbers). graphs: dataset
+    -> file. folders: dataset -> the folder of its calibrations.
+    """
+    import pandas as pd
+
+    from graphdp.data.graph import Graph
+    from graphdp.methods.block import Block
+    from graphdp.paper.rows import collect
+
+    rows = collect(paths)
+    named = rows[list(_NAME)].astype(str).itertuples(index=False, name=None)
+    places = {name: place for place, name in enumerate(named)}
+    loaded: dict[str, Graph] = {}
+    found = []
+    for cell in wanted:
+        fields = cell["block"]
+        dataset = fields["dataset"]
+        if dataset not in loaded:
+            loaded[dataset] = Graph.load(graphs[dataset])
+        entries = io.read_json(folders[dataset] / cell["calibration"])
+        for seeds in cell["seeds"]:
+            block = Block(graph=loaded[dataset], seeds=list(seeds), calibrations=entries, **fields)
+            found += take_over(rows, places, cell, block)
+    return pd.DataFrame(found, columns=rows.columns)
+
+
+def _check(row: "pd.Series", origin: dict, entry: dict) -> None:
+    """Refuse a row that is not of the study's data, or whose ε is not what its calibration says."""
+    name = f"{row['dataset']}/{row['method']}/{row['level']}/{row['epsilon']}, seed {row['seed']}"
+    said = {c: row[c] for c in ("epsilon_basis", "adjacency", "epsilon_status")}
+    said |= {"noise_multiplier": row["noise_multiplier"], "delta": row["delta"]}
+    said["epsilons"] = json.loads(row["epsilons"])
+    expected = calibrated.label(entry) | {
+        "noise_multiplier": calibrated.noise_multiplier(entry) or math.nan,
+        "delta": math.nan if entry["delta"] is None else entry["delta"],
+        "epsilons": entry["epsilons"],
+    }
+    for source, wanted, found in (("study", origin, row), ("calibration", expected, said)):
+        for column, value in wanted.items():
+            if not _same(found[column], value):
+                raise GraphDPError(
+                    f"known_rows: the row of {name}, has {column} {found[column]}, the {source} "
+                    f"{value}; leave known_rows out to train the model"
+                )
+
+
+def _same(a: object, b: object) -> bool:
+    """Equality of JSON values and numbers, with NaN equal to NaN."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_same(a[name], b[name]) for name in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(_same, a, b))
+    if isinstance(a, float) or isinstance(b, float):
+        try:
+            return math.isclose(a, b, rel_tol=_CLOSE) or (math.isnan(a) and math.isnan(b))
+        except TypeError:
+            return False
+    return a == b

@@ -1,0 +1,78 @@
+"""One row per trained model: what was run and what came of it."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from graphdp import io
+from graphdp.methods.block import Block
+from graphdp.methods.registry import card
+from graphdp.methods.settings import key
+from graphdp.privacy import calibrated
+from graphdp.workflow import job
+
+
+def write_rows(path: str, models: list[tuple[int, dict[str, Any], Any]], block: Block) -> None:
+    """Write the rows of a training job's (seed, setting, fitted model) triples as CSV.
+
+    A model's `executed` says how every phase of its plan was run. If its training history was kept,
+    the column `curves` holds the training and validation accuracies after each epoch of each stage:
+    {"train": [[...], ...], "val": [[...], ...]}.
+
+    `cpu_seconds` and `wall_seconds` are the job's own, process start included, divided by its
+    models; `peak_rss_mb` is the job's. Raises `GraphDPError` if a model was not made with exactly
+    the noise that its plan accounts.
+    """
+    used = job.usage()
+    versions = job.versions("torch", "numpy", "scipy", "autodp")
+    commit = job.git_commit()
+    origin = block.origin()
+    rows = []
+    for seed, setting, model in models:
+        entry = accounted(block, seed, setting, model)
+        rows.append(
+            {
+                "study": block.study,
+                "dataset": block.dataset,
+                "method": block.method,
+                "level": block.level,
+                "epsilon": block.epsilon,
+                "delta": entry["delta"],
+                "seed": seed,
+                "hyperparameters": key(setting),
+                "val_accuracy": model.val_accuracy,
+                "test_accuracy": model.test_accuracy,
+                "train_accuracy": model.train_accuracy,
+                "noise_multiplier": calibrated.noise_multiplier(entry) or None,
+                "best_epoch": model.best_epoch,
+                "checkpoint": block.checkpoint,
+                **origin,
+                **calibrated.label(entry),
+                "epsilons": json.dumps(entry["epsilons"], separators=(",", ":")),
+                "cpu_seconds": used["cpu_seconds"] / len(models),
+                "wall_seconds": used["wall_seconds"] / len(models),
+                "peak_rss_mb": used["peak_rss_mb"],
+                "device": block.trained_on(),
+                "git_commit": commit,
+                "versions": versions,
+            }
+        )
+        if model.train_history is not None:
+            curves = {"train": model.train_history, "val": model.history}
+            rows[-1]["curves"] = key(
+                {part: [np.round(c, 5).tolist() for c in of] for part, of in curves.items()}
+            )
+    with io.atomic_path(path) as temporary:
+        pd.DataFrame(rows).to_csv(temporary, index=False)
+
+
+def accounted(block: Block, seed: int, setting: dict[str, Any], model: Any) -> dict[str, Any]:
+    """The calibration of a fitted model, with exactly the noise that its plan accounts.
+
+    Raises `GraphDPError` if another noise was drawn in any phase.
+    """
+    entry = block.entry(card(block.method).plan(block.level, setting), seed)
+    calibrated.check_execution(entry, model.executed)
+    return entry

@@ -1,0 +1,55 @@
+"""The one door through which methods are run: by jobs, stage by stage, or all at once in memory.
+
+What a stage reads and leaves is data of its method's card (`graphdp.methods.card`); here it is
+loaded, called and saved.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from graphdp.methods.card import CACHE, Card, resolve
+
+if TYPE_CHECKING:  # every start of Snakemake reads this module
+    from graphdp.methods.block import Block
+
+#: Gives a block its calibrations; found by name, as only jobs with noise use it.
+CALIBRATE = "graphdp.workflow.calibrations:of_block"
+#: The code that a calibration depends on besides its plans, ε and δ.
+ACCOUNTING = ("graphdp.privacy.calibration:calibrate", "graphdp.privacy.composition:epsilon_at")
+
+
+def calibrated(block: "Block", study: Mapping[str, Any]) -> "Block":
+    """A block with the calibrations that it reads; study: as `calibrations.of_block` takes it."""
+    return replace(block, calibrations=resolve(CALIBRATE)(block, study))
+
+
+def run_stage(task: Mapping[str, Any], block: "Block", cache: str) -> None:
+    """Run one stage and save its result.
+
+    task: `run`, `save` and, as `reads`, what is read -> how it is loaded, all as "module:function"
+    (`Grid.task` makes it from a card); `settings`, the parts of the settings; `files`, what is
+    read -> its files; and `output`, the file to write. cache: the folder of the cache of
+    aggregates.
+    """
+    read = [
+        resolve(load)(cache if name == CACHE else task["files"][name], block)
+        for name, load in task["reads"].items()
+    ]
+    result = resolve(task["run"])(block, task["settings"], *read)
+    resolve(task["save"])(task["output"], result, block)
+
+
+def run_all(
+    block: "Block", card: Card, setting: dict[str, Any], cache: Any
+) -> list[tuple[int, dict[str, Any], Any]]:
+    """All stages of a method one after the other, for one setting and the block's seeds.
+
+    cache: an `AggregateCache`. Returns what "fit" does: (seed, setting, fitted model) triples.
+    """
+    made: dict[str, Any] = {CACHE: cache}
+    for stage in card.stages:
+        part = stage.settings(block.level, setting) if stage.at(block.level) else None
+        read = [made[name] for name in stage.reads]
+        made[stage.name] = {} if part is None else resolve(stage.run)(block, [part], *read)
+    return list(made["fit"])

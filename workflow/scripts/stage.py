@@ -1,0 +1,26 @@
+"""One stage of a method, for a block of seeds and all settings of a cell or of several."""
+
+from graphdp.data.graph import Graph
+from graphdp.methods.block import Block
+from graphdp.workflow import job, stages
+
+
+def main(snakemake):
+    params, graph = snakemake.params, Graph.load(snakemake.input.graph)
+    if any(task["trains"] for task in params.tasks):
+        job.set_threads(snakemake.threads)
+    for task in params.tasks:
+        block = Block(
+            graph=graph,
+            seeds=job.block_seeds(snakemake.wildcards.block),
+            device=snakemake.config["device"],
+            memory_mb=snakemake.config["memory_mb"],
+            **task["block"],
+        )
+        if task["noise"]:
+            block = stages.calibrated(block, task["noise"] | params.kept)
+        stages.run_stage(task, block, params.cache)
+        job.lap()
+
+
+job.run(snakemake, main)
