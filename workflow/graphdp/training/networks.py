@@ -148,16 +148,8 @@ class MLP:
 
     @property
     def sequence(self) -> tuple[Layer, ...]:
-        return tuple(
-            _perceptron(
-                self.in_features,
-                self.hidden,
-                self.layers,
-                self.classes,
-                self.batch_norm,
-                self.dropout,
-            )
-        )
+        shape = self.in_features, self.hidden, self.layers, self.classes
+        return tuple(_perceptron(*shape, self.batch_norm, self.dropout))
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """What the kinds of mechanism share: checks, sensitivities, and what every kind has to answer."""
 
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -151,7 +152,7 @@ class Steps(Term):
         return replace(self, steps=tuple(sorted(total.items())))
 
 
-class Mechanism:
+class Mechanism(ABC):
     """One thing that a plan releases. Subclasses are frozen dataclasses with at least these fields.
 
     query: what is released, in words. phase: the part of the method that releases it; analyses of
@@ -170,9 +171,9 @@ class Mechanism:
     phase: str
 
     @property
+    @abstractmethod
     def releases_nothing(self) -> bool:
         """True when no private data enters any output."""
-        raise NotImplementedError
 
     @property
     def noise_unit(self) -> float | None:
@@ -206,16 +207,16 @@ class Mechanism:
         """The pure ε with which one answer is perturbed; None for other mechanisms."""
         return None
 
+    @abstractmethod
     def terms(self) -> tuple[Term, ...]:
         """What of it determines ε. Only asked if it releases something."""
-        raise NotImplementedError
 
+    @abstractmethod
     def statement_entry(self, noise_multiplier: float | None) -> dict[str, Any]:
         """The fields of `statement_form.MechanismEntry`.
 
         noise_multiplier: the plan's; 0 without noise, None where the plan releases nothing.
         """
-        raise NotImplementedError
 
     def _entry(self, bound: Sensitivity | None, norm: str, **more: Any) -> dict[str, Any]:
         """The entry of one unsampled release; `more` adds to it and overrides it."""
@@ -238,6 +239,23 @@ class Mechanism:
         """As `_entry`, with Gaussian noise of `noise_multiplier` times the bound."""
         std = None if noise_multiplier is None else noise_multiplier * bound.value
         return self._entry(bound, "L2", noise_multiplier=noise_multiplier, noise_std=std, **more)
+
+
+class NoisySums(Mechanism):
+    """`steps` noisy sums of clipped gradients: what all kinds of DP-SGD have in common."""
+
+    steps: int
+    max_grad_norm: Sensitivity
+
+    @property
+    def releases_nothing(self) -> bool:
+        """True when no private data enters any output."""
+        return self.steps == 0
+
+    @property
+    def noise_unit(self) -> float:
+        """What the sum is taken to move by: the clip, where one record is added or removed."""
+        return self.max_grad_norm.value
 
 
 def check_rounds(mechanism: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from graphdp.privacy.execution import Execution
 from graphdp.privacy.mechanisms.base import (
     Curve,
-    Mechanism,
+    NoisySums,
     Sensitivity,
     Steps,
     Term,
@@ -62,7 +62,7 @@ def _hypergeometric(population: int, batch_size: int, group: int) -> tuple[Any, 
 
 
 @dataclass(frozen=True)
-class FixedSizeDPSGD(Mechanism):
+class FixedSizeDPSGD(NoisySums):
     """DP-SGD over fixed-size samples in which a protected unit moves up to `group` records.
 
     Every step draws `batch_size` of `population` records uniformly without replacement,
@@ -109,16 +109,6 @@ class FixedSizeDPSGD(Mechanism):
     def sampling(self) -> tuple[int, int, int]:
         """What one step's Rényi DP depends on: population, batch size, and how many can differ."""
         return self.population, self.batch_size, min(self.group, self.population)
-
-    @property
-    def releases_nothing(self) -> bool:
-        """True when no private data enters any output."""
-        return self.steps == 0
-
-    @property
-    def noise_unit(self) -> float:
-        """What the sum moves by when the whole group is drawn."""
-        return self.max_grad_norm.value
 
     def execution(
         self, noise_multiplier: float, num_train: int, max_grad_norm: float | None

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from graphdp.privacy.execution import Execution
 from graphdp.privacy.mechanisms.base import (
     Curve,
-    Mechanism,
+    NoisySums,
     Sensitivity,
     Steps,
     Term,
@@ -90,7 +90,7 @@ class PoissonSteps(Steps):
 
 
 @dataclass(frozen=True)
-class PoissonDPSGD(Mechanism):
+class PoissonDPSGD(NoisySums):
     """DP-SGD or DP-Adam: `steps` noisy sums of clipped gradients over Poisson samples.
 
     Every step draws each record independently with probability `sampling_rate` and adds noise of
@@ -108,16 +108,6 @@ class PoissonDPSGD(Mechanism):
 
     def __post_init__(self) -> None:
         check_rounds(self)
-
-    @property
-    def releases_nothing(self) -> bool:
-        """True when no private data enters any output."""
-        return self.steps == 0
-
-    @property
-    def noise_unit(self) -> float:
-        """The clip."""
-        return self.max_grad_norm.value
 
     def execution(
         self, noise_multiplier: float, num_train: int, max_grad_norm: float | None

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from graphdp.privacy.execution import Execution
 from graphdp.privacy.mechanisms.base import (
     Curve,
-    Mechanism,
+    NoisySums,
     Sensitivity,
     Steps,
     Term,
@@ -55,7 +55,7 @@ class GroupSteps(Steps):
 
 
 @dataclass(frozen=True)
-class PoissonGroupDPSGD(Mechanism):
+class PoissonGroupDPSGD(NoisySums):
     """DP-SGD or DP-Adam over Poisson samples when up to `group_size` records are replaced at once.
 
     As `PoissonDPSGD`, but between two adjacent data sets the same `group_size` records may all have
@@ -89,11 +89,6 @@ class PoissonGroupDPSGD(Mechanism):
             f"{self.query}: noise_per_clip is {self.noise_per_clip!r}; it must be above 0",
         )
         object.__setattr__(self, "noise_per_clip", float(self.noise_per_clip))
-
-    @property
-    def releases_nothing(self) -> bool:
-        """True when no private data enters any output."""
-        return self.steps == 0
 
     @property
     def noise_unit(self) -> float:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from graphdp.privacy.execution import Execution
-from graphdp.privacy.mechanisms.base import Mechanism, Sensitivity, Steps, Term, check_rounds
+from graphdp.privacy.mechanisms.base import NoisySums, Sensitivity, Steps, Term, check_rounds
 from graphdp.privacy.mechanisms.gaussian import GaussianTerm
 
 
@@ -33,7 +33,7 @@ class WithoutReplacementSteps(Steps):
 
 
 @dataclass(frozen=True)
-class WithoutReplacementDPSGD(Mechanism):
+class WithoutReplacementDPSGD(NoisySums):
     """DP-SGD or DP-Adam over samples of a fixed size without replacement, one record replaced.
 
     Noise of standard deviation noise_multiplier × max_grad_norm.value; max_grad_norm.value is what
@@ -50,16 +50,6 @@ class WithoutReplacementDPSGD(Mechanism):
 
     def __post_init__(self) -> None:
         check_rounds(self)
-
-    @property
-    def releases_nothing(self) -> bool:
-        """True when no private data enters any output."""
-        return self.steps == 0
-
-    @property
-    def noise_unit(self) -> float:
-        """What the sum is taken to move by."""
-        return self.max_grad_norm.value
 
     def execution(
         self, noise_multiplier: float, num_train: int, max_grad_norm: float | None
