@@ -12,7 +12,7 @@ from scipy.special import ndtr, ndtri
 from ensemble_fixture import one_thread  # noqa: F401
 from graphdp.audit import canaries
 from graphdp.audit.bound import lower_bound, noise_bound
-from graphdp.audit.canaries import HOPS, Network, Phase
+from graphdp.audit.canaries import Phase, Training
 from graphdp.errors import GraphDPError
 from graphdp.methods.gap import audit as gap
 from graphdp.methods.mlp import audit as mlp
@@ -23,12 +23,18 @@ from graphdp.training import MLP, DPAdam, Member, train
 
 ALPHA = 1e-6
 #: As the methods' claims have them.
-NETWORKS = {"mlp": Network(mlp._network), "classifier": Network(gap._network, HOPS)}
+TRAININGS = {
+    "mlp": Training(mlp.fit, {"hidden": canaries.HIDDEN, "layers": 3}),
+    "classifier": gap._TRAINING,
+}
 
 
-def phase(network, num_train=24, batch_size=6, epochs=2, epsilon=4.0):
-    plan = mlp_plan("node", num_train, batch_size, epochs, 1.0)
-    return Phase(NETWORKS[network], calibrate(plan, epsilon, 1e-3), num_train, batch_size, epochs)
+def phase(name, num_train=24, batch_size=6, epochs=2, epsilon=4.0):
+    training = TRAININGS[name]
+    settings = {"num_train": num_train, "batch_size": batch_size, "epochs": epochs}
+    clip = {"max_grad_norm": training.max_grad_norm}
+    plan = mlp._plan(settings | clip) if name == "mlp" else gap._classifier(settings | clip)
+    return Phase(training, calibrate(plan, epsilon, 1e-3), **settings)
 
 
 def fit(observe=None, memory_mb=2048):
@@ -58,10 +64,10 @@ def test_the_observer_sees_every_round_and_changes_nothing():
     assert torch.allclose(seen[1][1] - before, -0.01 * noisy_sum.sign(), atol=1e-6)
 
 
-@pytest.mark.parametrize("network", NETWORKS)
-def test_with_everyone_sampled_the_scores_are_those_of_a_gaussian(network):
+@pytest.mark.parametrize("name", TRAININGS)
+def test_with_everyone_sampled_the_scores_are_those_of_a_gaussian(name):
     """q = 1, one round: N(±L²/2σ², L²/σ²), L the part of the clip that others do not share."""
-    one = phase(network, 8, 8, 1)
+    one = phase(name, 8, 8, 1)
     sigma = one.calibration.noise_multiplier
     present, absent = (canaries.white_box_scores(one, w, 400, 3) for w in ("present", "absent"))
     apart = present.mean() - absent.mean()  # L²/σ², each score with a variance of L²/σ²
@@ -101,13 +107,13 @@ def test_bounds_on_the_noise_invert_the_trade_off(noise):
     assert bound(0.0).epsilon == 0
 
 
-@pytest.mark.parametrize("network", NETWORKS)
-def test_one_run_sees_every_canary_apart(network):
+@pytest.mark.parametrize("name", TRAININGS)
+def test_one_run_sees_every_canary_apart(name):
     """Almost without noise all guesses are right; with its noise the bound is below the claim."""
-    loud = canaries.one_run(phase(network, 600, 150, 4, epsilon=8.0), 500, 100, 1e-4, 0)
+    loud = canaries.one_run(phase(name, 600, 150, 4, epsilon=8.0), 500, 100, 1e-4, 0)
     assert loud.canaries == 500 and 200 < loud.included < 300
     assert 0 < loud.epsilon < 8
-    clear = canaries.one_run(phase(network, 600, 150, 4, epsilon=200.0), 500, 100, 1e-4, 0)
+    clear = canaries.one_run(phase(name, 600, 150, 4, epsilon=200.0), 500, 100, 1e-4, 0)
     # A canary that no round samples (1 % of them) looks as if it were out.
     assert clear.correct >= 95 and clear.epsilon > loud.epsilon
 

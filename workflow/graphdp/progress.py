@@ -3,11 +3,24 @@
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TypeVar
 
 T = TypeVar("T")
 
 HEARTBEAT_SECONDS = 15.0
+_BRIEF = ContextVar("brief", default=False)
+
+
+@contextmanager
+def brief() -> Iterator[None]:
+    """Within it only work of more than 15 s is heard of: for thousands of short pieces of work."""
+    token = _BRIEF.set(True)
+    try:
+        yield
+    finally:
+        _BRIEF.reset(token)
 
 
 def progress(items: Iterable[T], label: str, total: int | None = None) -> Iterator[T]:
@@ -18,7 +31,8 @@ def progress(items: Iterable[T], label: str, total: int | None = None) -> Iterat
     """
     if total is None:
         total = len(items)  # type: ignore[arg-type]
-    if sys.stderr.isatty():
+    quiet = _BRIEF.get()
+    if sys.stderr.isatty() and not quiet:
         from tqdm import tqdm
 
         yield from tqdm(items, desc=label, total=total, leave=False)
@@ -27,8 +41,9 @@ def progress(items: Iterable[T], label: str, total: int | None = None) -> Iterat
     for done, item in enumerate(items):
         now = time.monotonic()
         if now - last >= HEARTBEAT_SECONDS:
-            last = now
+            last, quiet = now, False
             print(f"{label}: {done}/{total} after {now - start:.0f} s", file=sys.stderr, flush=True)
         yield item
     elapsed = time.monotonic() - start
-    print(f"{label}: {total}/{total} in {elapsed:.1f} s", file=sys.stderr, flush=True)
+    if not quiet:
+        print(f"{label}: {total}/{total} in {elapsed:.1f} s", file=sys.stderr, flush=True)

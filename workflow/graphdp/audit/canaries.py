@@ -1,6 +1,6 @@
 """Attacks on DP-Adam: canaries whose gradients an attacker who sees every noisy sum looks for.
 
-The training is `graphdp.training.train`, unchanged; its `observe` shows the noisy sum of clipped
+What is run is a method's own last stage; a block's `observe` shows the noisy sum of clipped
 gradients of every Poisson round, which is what DP-Adam releases. Canaries are ordinary training
 nodes with a feature that no other node has. So what they add to the gradients of the first layer's
 weights for that feature is theirs alone, and their sampling, clipping and noise are those of any
@@ -14,37 +14,47 @@ Training Run" (NeurIPS 2023).
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from graphdp.audit.front_door import calibration_entry
+from graphdp.audit.front_door import audit_block, calibration_entry, edgeless, trained
 from graphdp.audit.one_run import guess, one_run_bound
+from graphdp.data.split import Split
 from graphdp.errors import GraphDPError
+from graphdp.methods.block import Observer
 from graphdp.privacy import calibrated
 from graphdp.privacy.calibration import Calibration
 from graphdp.rng import generator, stream_seed
 
-HOPS, CLASSES, HIDDEN = 2, 3, 16
+CLASSES, HIDDEN = 3, 16
 LEARNING_RATE = 1e-9
-#: A canary's own feature; others have none of it. Large, so that its gradient is clipped.
-CANARY_FEATURE = 10.0
 # Members that are trained as one stack.
 _BLOCK = 2000
 
 
-@dataclass(frozen=True)
-class Network:
-    """A network as a method builds it where nodes are protected.
+def _reads_nothing(x: np.ndarray, seeds: list[int], setting: dict[str, Any]) -> tuple[Any, ...]:
+    """Of a stage that reads no stage before it."""
+    return ()
 
-    shape: number of features -> network. hops: of a network that reads X⁰ and as many sums; 0 for
-    one that reads the features alone.
+
+@dataclass(frozen=True)
+class Training:
+    """A method's stage that trains with DP-Adam on features, as an audit runs it.
+
+    stage: its function. setting: the hyperparameters that are not DP-Adam's. reads: (features
+    float32 (n, f), seeds, setting) -> what it is given of the stages before it. feature: a canary's
+    own feature, of which others have none, as the network reads it. max_grad_norm: C, so small that
+    a canary's gradient is clipped.
     """
 
-    shape: Callable[[int], Any]
-    hops: int = 0
+    stage: Callable[..., list[tuple]]
+    setting: Mapping[str, Any]
+    reads: Callable[[np.ndarray, list[int], dict[str, Any]], tuple[Any, ...]] = _reads_nothing
+    feature: float = 10.0
+    max_grad_norm: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -55,7 +65,7 @@ class Phase:
     plan.
     """
 
-    network: Network
+    training: Training
     calibration: Calibration
     num_train: int
     batch_size: int
@@ -67,40 +77,47 @@ class Phase:
         (found,) = (m for m in self.calibration.plan.mechanisms if m.phase == "classifier")
         return found
 
-    def inputs(self, x: np.ndarray, members: int) -> Any:
-        """`x`, float32 (n, f), as the network reads it: shared, or the same for every hop."""
-        if not self.network.hops:
-            return x
-        return [np.repeat(x[:, None], self.network.hops + 1, axis=1)] * members
-
-    def block(self, x: np.ndarray, members: int) -> Any:
-        """`x` as a batch of every member."""
-        import torch
-
-        from graphdp.training.inputs import DenseBlock
-
-        groups = 1 + self.network.hops
-        rows = torch.from_numpy(x.T.copy()).expand(members, groups, -1, -1)
-        return DenseBlock(rows)
-
-    def train(self, x: np.ndarray, labels: np.ndarray, members: list, observe: Any) -> None:
-        """Train `members`; refuses other noise than the plan accounts, as the workflow does."""
-        from graphdp.training import DPAdam, train
-
+    @property
+    def noise_std(self) -> float:
+        """σ of the noise on a sum of clipped gradients, as the plan has it."""
         entry = calibration_entry(self.calibration, self.num_train)
-        run = calibrated.phase(entry, "classifier").run
-        fitted = train(
-            self.network.shape(x.shape[1]),
-            self.inputs(x, len(members)),
-            labels,
-            members,
-            DPAdam(self.epochs, run.batch_size, run.sampling_rate, run.count, run.max_grad_norm),
-            checkpoint="last",
-            device="cpu",
-            observe=observe,
-        )
-        for model in fitted:
-            calibrated.check_execution(entry, {"classifier": model.executed})
+        return calibrated.phase(entry, "classifier").run.noise_std
+
+    def train(
+        self,
+        x: np.ndarray,
+        labels: np.ndarray,
+        train: np.ndarray,
+        seeds: list[int],
+        names: Callable[[int], tuple[int | str, ...]],
+        observe: Observer,
+    ) -> None:
+        """Train a model per seed on the nodes `train` with the method's stage.
+
+        Raises `GraphDPError` if other noise was drawn than the plan accounts, as a job does.
+        """
+        entry, last = calibration_entry(self.calibration, self.num_train), np.array([len(x) - 1])
+        graph, nodes = edgeless(x, labels, CLASSES), Split(train, last, last)
+        block = audit_block(entry, graph, seeds, names, nodes, observe)
+        setting = {
+            **self.training.setting,
+            "learning_rate": LEARNING_RATE,
+            "epochs": self.epochs,
+            "batch_size": self.batch_size,
+            "max_grad_norm": self.training.max_grad_norm,
+        }
+        trained(self.training.stage, block, setting, self.training.reads(x, seeds, setting))
+
+
+def _block(parameters: Any, x: np.ndarray) -> Any:
+    """`x`, float32 (n, f), as a batch of every member: the same for every hop that it reads."""
+    import torch
+
+    from graphdp.training.inputs import DenseBlock
+
+    groups = parameters.layout.leaves[0].groups
+    rows = torch.from_numpy(x.T.copy()).expand(len(parameters), groups, -1, -1)
+    return DenseBlock(rows)
 
 
 def _clipped(phase: Phase, parameters, x: np.ndarray, labels: np.ndarray):
@@ -113,7 +130,7 @@ def _clipped(phase: Phase, parameters, x: np.ndarray, labels: np.ndarray):
     members, gradients = len(parameters), parameters.gradients()
     add_clipped_gradients(
         parameters,
-        phase.block(x, members),
+        _block(parameters, x),
         torch.from_numpy(labels).expand(members, -1),
         parameters.values.new_ones(members, len(x)),
         phase.mechanism.max_grad_norm.value,
@@ -133,42 +150,34 @@ def white_box_scores(phase: Phase, world: str, draws: int, seed: int) -> np.ndar
     """
     import torch
 
-    from graphdp.training import Member
-
     x = np.zeros((phase.num_train + 2, 2), np.float32)
-    x[0, 0] = CANARY_FEATURE
+    x[0, 0] = phase.training.feature
     labels = np.ones(len(x), np.int64)
     labels[0] = 0
     first = 0 if world == "present" else 1
-    train = np.arange(first, phase.num_train)
-    held_out = np.array([phase.num_train])
-    mechanism, noise = phase.mechanism, phase.calibration.noise_multiplier
-    rate, std = mechanism.sampling_rate, noise * mechanism.max_grad_norm.value
+    rate, std = phase.mechanism.sampling_rate, phase.noise_std
     scores = np.zeros(draws)
 
+    def observe(_, runs, parameters, noisy_sum):
+        canary, other = (
+            _clipped(phase, parameters, x[[i]], labels[[i]]).values.double() for i in (0, 1)
+        )
+        along = (canary * other).sum(1) / (other * other).sum(1).clamp_min(1e-30)
+        canary -= along[:, None] * other
+        length = canary.norm(dim=1)
+        found = (noisy_sum.values.double() * canary).sum(1)
+        exponent = (found - length**2 / 2) / std**2
+        # rate 1 is legal: then the logarithm of 1 - q is -∞ and drops out
+        ratio = torch.logaddexp(
+            torch.full_like(exponent, math.log1p(-rate) if rate < 1 else -math.inf),
+            exponent + math.log(rate),
+        )
+        scores[np.asarray(runs)] += ratio.numpy()
+
     for start in range(0, draws, _BLOCK):
-        members = [
-            Member(("audit", seed, world, run), LEARNING_RATE, noise, train, held_out, held_out)
-            for run in range(start, min(start + _BLOCK, draws))
-        ]
-
-        def observe(chunk, parameters, noisy_sum, start=start):
-            canary, other = (
-                _clipped(phase, parameters, x[[i]], labels[[i]]).values.double() for i in (0, 1)
-            )
-            along = (canary * other).sum(1) / (other * other).sum(1).clamp_min(1e-30)
-            canary -= along[:, None] * other
-            length = canary.norm(dim=1)
-            found = (noisy_sum.values.double() * canary).sum(1)
-            exponent = (found - length**2 / 2) / std**2
-            # rate 1 is legal: then the logarithm of 1 - q is -∞ and drops out
-            ratio = torch.logaddexp(
-                torch.full_like(exponent, math.log1p(-rate) if rate < 1 else -math.inf),
-                exponent + math.log(rate),
-            )
-            scores[start + np.asarray(chunk)] += ratio.numpy()
-
-        phase.train(x, labels, members, observe)
+        runs = list(range(start, min(start + _BLOCK, draws)))
+        train = np.arange(first, phase.num_train)
+        phase.train(x, labels, train, runs, lambda run: ("audit", seed, world, run), observe)
     return scores
 
 
@@ -196,30 +205,24 @@ def one_run(
 
     Raises GraphDPError when there are more canaries than training nodes.
     """
-    from graphdp.training import Member
-
     if canaries > phase.num_train:
         raise GraphDPError(f"{canaries} canaries among {phase.num_train} training nodes: use fewer")
     size = phase.num_train + 2
     x = np.zeros((size, canaries), np.float32)
-    x[np.arange(canaries), np.arange(canaries)] = CANARY_FEATURE
+    x[np.arange(canaries), np.arange(canaries)] = phase.training.feature
     labels = generator("audit", seed, "labels").integers(0, CLASSES, size)
     inside = generator("audit", seed, "coins").random(canaries) < 0.5
     train = np.concatenate([np.flatnonzero(inside), np.arange(canaries, phase.num_train)])
-    held_out = np.array([size - 1])
-    noise = phase.calibration.noise_multiplier
-    member = Member(
-        ("audit", stream_seed(seed, "one run")), LEARNING_RATE, noise, train, held_out, held_out
-    )
     scores = np.zeros(canaries)
 
-    def observe(chunk, parameters, noisy_sum):
+    def observe(_, runs, parameters, noisy_sum):
         name = f"{parameters.layout.layers[0].name}.weight"
         expected = _clipped(phase, parameters, x[:canaries], labels[:canaries])[name][0]
         # (groups, features, outputs): all that belongs to a feature
         scores[:] += (expected * noisy_sum[name][0]).sum((0, 2)).double().numpy()
 
-    phase.train(x, labels, [member], observe)
+    run = stream_seed(seed, "one run")
+    phase.train(x, labels, train, [run], lambda run: ("audit", run), observe)
     guessed = guess(scores, guesses)
     correct = int(((guessed > 0) & inside).sum() + ((guessed < 0) & ~inside).sum())
     bound = one_run_bound(canaries, guesses, correct, delta, confidence)

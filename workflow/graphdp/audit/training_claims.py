@@ -3,26 +3,24 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from graphdp.audit import canaries
 from graphdp.audit.bound import CONFIDENCE, Bound, lower_bound, noise_bound
+from graphdp.audit.canaries import Phase, Training
 from graphdp.audit.claims import Claim
 from graphdp.privacy import accounting
 from graphdp.privacy.calibration import Calibration
 from graphdp.privacy.plan import Plan
 
-DP_ADAM = "graphdp.training.train"
-
 #: DP-Adam is audited on few nodes: its ε depends on the sampling rate and the steps alone.
-_CANARY = {"num_train": 24, "batch_size": 6, "epochs": 2, "max_grad_norm": 1.0}
-_ONE_RUN = {"num_train": 2000, "batch_size": 500, "epochs": 4, "max_grad_norm": 1.0}
+_CANARY = {"num_train": 24, "batch_size": 6, "epochs": 2}
+_ONE_RUN = {"num_train": 2000, "batch_size": 500, "epochs": 4}
 _CANARIES, _GUESSES = 1000, 100
 _CANARY_DELTA, _NODE_DELTA = 1e-3, 1e-5
 
 
-def _attack_canary(network: Any):
+def _attack_canary(training: Training):
     def attack(claim: Claim, calibration: Calibration, draws: int, seed: int):
-        from graphdp.audit import canaries
-
-        phase = canaries.Phase(network, calibration, **_without_clip(_CANARY))
+        phase = Phase(training, calibration, **_CANARY)
         scores = [
             canaries.white_box_scores(phase, world, draws, seed) for world in ("present", "absent")
         ]
@@ -39,11 +37,9 @@ def _attack_canary(network: Any):
     return attack
 
 
-def _attack_one_run(network: Any):
+def _attack_one_run(training: Training):
     def attack(claim: Claim, calibration: Calibration, draws: int, seed: int):
-        from graphdp.audit import canaries
-
-        phase = canaries.Phase(network, calibration, **_without_clip(_ONE_RUN))
+        phase = Phase(training, calibration, **_ONE_RUN)
         found = canaries.one_run(phase, _CANARIES, _GUESSES, claim.delta, seed, CONFIDENCE)
         bound = Bound(
             epsilon=found.epsilon,
@@ -69,38 +65,35 @@ def _attack_one_run(network: Any):
     return attack
 
 
-def _without_clip(settings: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if name != "max_grad_norm"}
-
-
 def training_claims(
-    name: str, title: str, network: Any, make: Callable[[Mapping[str, Any]], Plan]
+    name: str, title: str, training: Training, make: Callable[[Mapping[str, Any]], Plan]
 ) -> list[Claim]:
     """The claims of a method's DP-Adam phase "classifier".
 
-    name: in the claims' names. title: of what is trained. network: a `canaries.Network`. make: the
-    settings of DP-Adam -> the plan of that phase alone.
+    name: in the claims' names. title: of what is trained. training: the stage that trains it. make:
+    the settings of DP-Adam -> the plan of that phase alone.
     """
+    stage = f"{training.stage.__module__}.{training.stage.__name__}"
     found = []
     for kind, words, settings, epsilon, delta, attack, share in (
-        ("canary", "gradient canary", _CANARY, 4, _CANARY_DELTA, _attack_canary(network), 0.05),
+        ("canary", "gradient canary", _CANARY, 4, _CANARY_DELTA, _attack_canary(training), 0.05),
         (
             "one-run",
             f"{_CANARIES} canaries in one run",
             _ONE_RUN,
             8,
             _NODE_DELTA,
-            _attack_one_run(network),
+            _attack_one_run(training),
             0.0,
         ),
     ):
-        plan = make(settings)
+        plan = make(settings | {"max_grad_norm": training.max_grad_norm})
         found.append(
             Claim(
                 name=f"{kind}-{name}-eps{epsilon}",
                 family="DP-Adam, one training node added or removed",
                 title=f"{title}, {words}",
-                attacks=DP_ADAM,
+                attacks=stage,
                 plan=plan,
                 reference=plan,
                 target_epsilon=epsilon,

@@ -1,6 +1,7 @@
 """What every stage of a method is given: a block of seeds of one cell."""
 
 import platform
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,10 @@ if TYPE_CHECKING:  # every start of Snakemake reads this module
     from graphdp.data.graph import Graph
 
 Run = tuple[int, dict[str, Any]]  # a repeat's seed and one hyperparameter setting
+#: (phase, seeds of the models that are trained together, their parameters before the step, their
+#: noisy sums of clipped gradients): what a noisy round computes and releases. Parameters and sums
+#: are the trainer's own objects.
+Observer = Callable[[str, list[int], Any, Any], None]
 
 
 @dataclass(frozen=True)
@@ -22,6 +27,7 @@ class Block:
     A stage of the graph alone has no method, level, ε and split. `calibrations` are the entries of
     the cell's calibration file (empty where a stage needs none).
     `posteriors`: whether its models keep every node's class probabilities. `study`: its name.
+    `observe`: called in every noisy round before its step is taken, by audits alone.
     """
 
     graph: "Graph"
@@ -38,6 +44,7 @@ class Block:
     calibrations: list[dict[str, Any]] = field(default_factory=list)
     posteriors: bool = False
     study: str = ""
+    observe: Observer | None = None
 
     def split(self, seed: int) -> Split:
         """The split of a repeat: the study's one split, or the repeat's own."""

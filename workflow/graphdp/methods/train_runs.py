@@ -74,6 +74,10 @@ def train_runs(
                     initial=initial(seed, setting) if initial else {},
                 )
             )
+
+        def watch(chunk: list[int], *noisy_round: Any, indices=indices) -> None:
+            block.observe(phase, [runs[indices[i]][0] for i in chunk], *noisy_round)
+
         fitted = train(
             shape,
             features([runs[i] for i in indices]),
@@ -86,6 +90,7 @@ def train_runs(
             label=purpose,
             train_history=train_history,
             posteriors=block.posteriors,
+            observe=watch if block.observe else None,
         )
         for index, model in zip(indices, fitted, strict=True):
             executed = {phase: model.executed} if model.executed else {}

@@ -120,9 +120,13 @@ def sum_in_edges(edges: InEdges, x: np.ndarray, threads: int = 1) -> np.ndarray:
         )
         sums[first:last] = each @ rows
 
-    with ThreadPoolExecutor(threads) as pool:
-        # list() raises what a thread raised.
-        list(pool.map(add, cuts[:-1].tolist(), cuts[1:].tolist()))
+    firsts, lasts = cuts[:-1].tolist(), cuts[1:].tolist()
+    if min(threads, len(firsts)) > 1:
+        with ThreadPoolExecutor(threads) as pool:
+            # list() raises what a thread raised.
+            list(pool.map(add, firsts, lasts))
+    else:
+        list(map(add, firsts, lasts))
     return sums
 
 

@@ -4,14 +4,17 @@
 attacker picks the worst: all rows of W in one direction, the bias far longer than the noise and at
 right angles to it. Then normalising after the noise hides nothing, and the worlds are as far apart
 as the sensitivity says. Copies of a construction lie side by side in one graph, as in
-`graphdp.audit.graph_pairs`: what is called is the release of `graphdp.methods.dpdgc.method`.
+`graphdp.audit.graph_pairs`; under public candidates, which are drawn for a whole graph, each is a
+graph and a run of its own. What is run is the stage `graphdp.methods.dpdgc.method.embed`.
 
-**The embedding phase.** What is called is `graphdp.methods.dpdgc.network.train_embedding`; its
-`observe` shows the noisy sum of clipped gradients of every round. Node r is replaced:
+**The embedding phase.** The same stage; the block's `observe` shows the noisy sum of clipped
+gradients of every round. Node r is replaced:
 
     rows that list r       in one world {r}, in the other empty; the clipped gradient u of such a
-                           row has one half of its square in W_r, or all of it in the bias
-    row r                  empty; its label differs, so its gradient is turned round
+                           row has one half of its square in W_r, or all of it in the bias. As
+                           implemented each lists a node of its own besides, in both worlds: empty
+                           rows shift the labels there
+    row r                  its label differs, so its gradient is turned round
 
 With two classes the labels turn gradients round. So rows that gain r have one label, rows that lose
 it the other, and row r the one that makes its move agree with theirs: all moves add up. They do not
@@ -27,15 +30,17 @@ from typing import Any
 
 import numpy as np
 
-from graphdp.audit.front_door import calibration_entry
+from graphdp.audit.front_door import audit_block, calibration_entry, graph_of
 from graphdp.audit.graph_pairs import Construction, copies_of
-from graphdp.data.graph import in_edges
+from graphdp.data.graph import Graph, in_edges
+from graphdp.data.split import Split
 from graphdp.errors import GraphDPError
 from graphdp.methods.dpdgc import method as dpdgc
-from graphdp.privacy import calibrated
+from graphdp.privacy import calibrated, execution
 from graphdp.privacy.calibration import Calibration
 from graphdp.privacy.plan import PoissonGroupDPSGD
 from graphdp.privacy.protection import level_kind, neighbors
+from graphdp.progress import brief
 
 #: Of the rows of W; `release` has to bring it down to c = 1.
 ROW_NORM = 10.0
@@ -99,38 +104,41 @@ def trained_pair(construction: Construction, hidden: int = 16) -> tuple[Construc
     return Construction(name, model.weight, *edges, construction.hidden), model.bias
 
 
-def release_noise(calibration: Calibration) -> float:
-    """The standard deviation of the noise (at c = 1) that the methods add."""
-    found = calibrated.phases(calibration_entry(calibration))
-    return found["release"].run.noise_std
-
-
 def least_row_norm(construction: Construction) -> float:
     """The least norm of the rows of W, in units of the c that the authors' noise is set for."""
     norms = np.linalg.norm(construction.x0.astype(np.float64), axis=1)
     return float(norms.min() / dpdgc.OFFICIAL_ROW_NORM)
 
 
-def worst_bias(noise_std: float) -> np.ndarray:
+def worst_bias(calibration: Calibration) -> np.ndarray:
     """The bias for `release_pair`, float64 (2,)."""
-    return np.array([_BIAS * noise_std, 0.0])
+    run = calibrated.phases(calibration_entry(calibration))["release"].run
+    return np.array([_BIAS * run.noise_std, 0.0])
+
+
+@dataclass(frozen=True)
+class _Given:
+    """W and b that were released before, as the stage takes them; made without noise here."""
+
+    weight: np.ndarray
+    bias: np.ndarray
+    executed: None = None
 
 
 def release_scores(
     construction: Construction,
     bias: np.ndarray,
-    noise_std: float,
-    normalised: bool,
+    calibration: Calibration,
     world: str,
     draws: int,
     seed: int,
 ) -> np.ndarray:
     """Scores of independent releases in one world: float64 (draws,), larger for "present".
 
-    Σ_v ⟨z_v, G_v⟩ over all rows but the hidden ones, G the change of A W. normalised: whether
-    `release` is attacked or `release_as_implemented`.
+    Σ_v ⟨z_v, G_v⟩ over all rows but the hidden ones, G the change of A W. calibration: of a plan
+    whose phase "release" is attacked; what comes before it is given.
+    Raises `GraphDPError` if other noise was drawn than the plan accounts, as a job does.
     """
-    made = dpdgc.release if normalised else dpdgc.release_as_implemented
     weight, nodes = construction.x0, construction.num_nodes
     change = np.zeros((nodes, nodes))
     for sign, name in ((1, "present"), (-1, "absent")):
@@ -138,14 +146,35 @@ def release_scores(
         change[edges[:, 1], edges[:, 0]] += sign
     gain = change @ weight.astype(np.float64)
     gain[list(construction.hidden)] = 0
+
+    entry, plan = calibration_entry(calibration), calibration.plan
+    release = calibrated.phases(entry)["release"].run
+    setting: dict[str, Any] = {"hidden": weight.shape[1], "plan": {}}
+    alone = level_kind(plan.level) == "node" and plan.method == "dpdgc"
+    if level_kind(plan.level) == "node":
+        # A list has at most as many nodes as there are others.
+        setting["max_degree"] = nodes - 1
     scores, size = np.empty(draws), max(1, _CALL_ROWS // nodes)
     for start in range(0, draws, size):
-        copies = min(size, draws - start)
+        count = min(size, draws - start)
+        copies, runs = (1, range(start, start + count)) if alone else (count, [start])
         indptr, indices, stacked = copies_of(construction, world, copies)
-        rows = in_edges(indptr, indices)
-        stream = ("audit", seed, construction.name, world, start)
-        z = made(rows, stacked, bias, noise_std, stream).reshape(copies, nodes, -1)
-        scores[start : start + copies] = np.einsum("cvd,vd->c", z.astype(np.float64), gain)
+        rows = in_edges(indptr, indices)  # a list of A is what the graph of a study points to
+        graph = graph_of(rows.indptr.astype(np.int64), rows.indices.astype(np.int32))
+        given = _Given(stacked, bias)
+
+        def names(run: int) -> tuple[int | str, ...]:
+            return "audit", seed, construction.name, world, run
+
+        block = audit_block(entry, graph, runs, names)
+        found = dpdgc.embed(block, [setting], lambda *_, given=given: given)
+        z = []
+        for run in runs:
+            name = dpdgc.embedding_name(run, setting)
+            execution.check({"release": release}, execution.unpacked(found, name))
+            z.append(found[name])
+        z = np.concatenate(z).reshape(count, nodes, -1)
+        scores[start : start + count] = np.einsum("cvd,vd->c", z.astype(np.float64), gain)
     return scores
 
 
@@ -205,17 +234,33 @@ class Phase:
                 return self.max_degree, 0 if self.poisson else self.max_degree, 1
 
     @cached_property
-    def rounds(self) -> Any:
-        """As the method trains this phase."""
-        found = calibrated.phase(self.entry, "embedding")
-        return dpdgc.noisy_rounds(found.run, self.epochs)
+    def noise_std(self) -> float:
+        """σ of the noise on a sum of clipped gradients, as the plan has it."""
+        return calibrated.phase(self.entry, "embedding").run.noise_std
 
     @cached_property
     def entry(self) -> dict[str, Any]:
         """The calibration, as a job reads it."""
         settings = {"max_grad_norm": self.max_grad_norm}
-        about = {"settings": settings, "num_train": self.num_train}
-        return self.calibration.to_dict() | about
+        return calibration_entry(self.calibration, self.num_train, settings)
+
+    @cached_property
+    def setting(self) -> dict[str, Any]:
+        """The hyperparameters, as the stage is given them."""
+        bound = {} if self.max_degree is None else {"max_degree": self.max_degree}
+        return bound | {
+            "hidden": HIDDEN,
+            "epochs": self.epochs,
+            "batch_size": self.batch_size,
+            "learning_rate": LEARNING_RATE,
+            "plan": {},
+        }
+
+    @cached_property
+    def kinds(self) -> tuple[np.ndarray, ...]:
+        """The changed rows: those that gain r, that lose it, and r itself if it changes."""
+        gained, lost, own = self.counts
+        return np.arange(1, 1 + gained), 1 + gained + np.arange(lost), np.arange(own)
 
     @cached_property
     def chances(self) -> tuple[np.ndarray, np.ndarray]:
@@ -236,21 +281,30 @@ class Phase:
         kept = log_chances > math.log(_LEAST_CHANCE)
         return numbers[kept], log_chances[kept]
 
-    def graph(self, world: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(indptr, indices, labels) of a world: r, rows that gain it, that lose it, bystanders,
-        and the nodes which these list. All but the last are training nodes."""
+    @property
+    def bystanders(self) -> int:
+        """How many training nodes look the same in both worlds: those behind the changed rows."""
+        return self.num_train - sum(self.counts)
+
+    def graph(self, world: str) -> Graph:
+        """A world: r, rows that gain it, that lose it, bystanders, and the nodes which these list.
+        All but the last are training nodes."""
         gained, lost, own = self.counts
-        listed = self.num_train + 1 + np.arange(_LISTED)
-        with_r, empty = np.array([0]), np.array([], int)
-        first, second = (with_r, empty) if world == "present" else (empty, with_r)
-        bystanders = self.num_train + 1 - (1 + gained + lost)
-        rows = [empty] + [first] * gained + [second] * lost
-        rows += [listed] * bystanders + [empty] * _LISTED
+        changed = 1 + gained + lost
+        first = changed + self.bystanders
+        listed = first + np.arange(_LISTED if self.bystanders else 0)
+        rows = [[]] * changed + [listed] * self.bystanders
+        if not self.poisson:
+            # A node of its own for every changed row, which is listed whatever the world.
+            rows[:changed] = ([first + len(listed) + row] for row in range(changed))
+        for row in self.kinds[0 if world == "present" else 1]:
+            rows[row] = [0, *rows[row]]
+        rows += [[]] * int(np.max([max(row, default=0) for row in rows]) + 1 - len(rows))
         labels = np.zeros(len(rows), np.int64)
-        labels[1 + gained : 1 + gained + lost] = 1
+        labels[self.kinds[1]] = 1
         labels[0] = int(own and world == "present")
         indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
-        return indptr, np.concatenate(rows).astype(np.int32), labels
+        return graph_of(indptr, np.concatenate(rows).astype(np.int32), labels=labels)
 
     @property
     def train(self) -> np.ndarray:
@@ -269,72 +323,76 @@ def phase_scores(phase: Phase, world: str, draws: int, seed: int) -> np.ndarray:
     """
     import torch
 
-    from graphdp.methods.dpdgc.network import EmbeddingGradient, train_embedding
+    from graphdp.methods.dpdgc.network import EmbeddingGradient
     from graphdp.training.sparse_rows import SparseRows
 
     like = torch.empty(0)
     graphs = {name: phase.graph(name) for name in ("present", "absent")}
-    rows = {name: SparseRows(*graph[:2], None, like) for name, graph in graphs.items()}
-    labels = {name: torch.from_numpy(graph[2]) for name, graph in graphs.items()}
-    gained, lost, _ = phase.counts
-    # One row of each kind; where there is none of a kind, whatever row it is counts 0 times.
-    kinds = (1, 1 + gained, 0)
-    bystander = phase.num_train
+    rows = {name: SparseRows(g.indptr, g.indices, None, like) for name, g in graphs.items()}
+    labels = {name: torch.tensor(graph.y) for name, graph in graphs.items()}
     numbers, log_chances = phase.chances
-    variance = phase.rounds.noise_std**2
+    variance = phase.noise_std**2
     scores = np.zeros(draws)
 
-    def project(head: tuple, values) -> tuple[torch.Tensor, np.ndarray, np.ndarray]:
-        """The direction (P,), and along it the gradients of each kind in both worlds (3,)."""
-        fixed = tuple(torch.from_numpy(part).float() for part in head)
+    def names(run: int) -> tuple[int | str, ...]:
+        return "audit", seed, "embedding", world, run
+
+    def head(run: int) -> tuple[np.ndarray, np.ndarray]:
+        if phase.poisson:
+            return dpdgc.head(HIDDEN, CLASSES, (*names(run), "head"))
+        return dpdgc.official_head(HIDDEN, CLASSES, names(0))
+
+    def project(run: int, values) -> tuple[torch.Tensor, np.ndarray, np.ndarray]:
+        """The direction (P,), and along it the mean gradient of each kind in both worlds (3,)."""
+        fixed = tuple(torch.from_numpy(part).float() for part in head(run))
         networks = {
             name: EmbeddingGradient(rows[name], labels[name], fixed, values) for name in graphs
         }
 
-        def gradient(name: str, node: int) -> torch.Tensor:
+        def gradient(name: str, nodes: np.ndarray) -> torch.Tensor:
             found = torch.zeros_like(values)
-            networks[name].add(torch.tensor([node]), found, phase.max_grad_norm)
+            if len(nodes):
+                networks[name].add(torch.from_numpy(nodes), found, phase.max_grad_norm)
             return found
 
         present, absent = (
-            torch.stack([gradient(name, node) for node in kinds]) for name in ("present", "absent")
+            torch.stack([gradient(name, nodes) for nodes in phase.kinds]) for name in graphs
         )
-        direction = torch.tensor(phase.counts, dtype=values.dtype) @ (present - absent)
-        if bystander > gained + lost:
-            other = gradient("present", bystander)
+        direction = (present - absent).sum(0)
+        if phase.bystanders:
+            other = gradient("present", np.array([1 + sum(phase.counts[:2])]))
             direction -= (direction @ other) / (other @ other) * other
         direction /= direction.norm()
-        return direction, (present @ direction).numpy(), (absent @ direction).numpy()
+        each = np.maximum(phase.counts, 1)
+        return direction, (present @ direction).numpy() / each, (absent @ direction).numpy() / each
 
-    for run in range(draws):
-        stream = ("audit", seed, "embedding", world, run)
-        head = dpdgc.head(HIDDEN, CLASSES, (*stream, "head"))
-        direction: torch.Tensor | None = None
-        means: tuple[np.ndarray, ...] = ()
+    known: dict[int, tuple] = {}
 
-        def observe(values, noisy_sum, head=head, run=run):
-            nonlocal direction, means
-            if direction is None:
-                direction, *moves = project(head, values)
-                means = tuple(numbers @ move.astype(float) for move in moves)
-            found = float(noisy_sum @ direction)
-            present, absent = (
-                np.logaddexp.reduce(log_chances - (found - mean) ** 2 / (2 * variance))
-                for mean in means
-            )
-            scores[run] += present - absent
-
-        model = train_embedding(
-            *graphs[world],
-            phase.train,
-            phase.train[:0],
-            phase.rounds,
-            head=head,
-            learning_rate=LEARNING_RATE,
-            stream=stream,
-            normalised=phase.poisson,
-            device="cpu",
-            observe=observe,
+    def observe(_, runs, values, noisy_sum):
+        (run,) = runs
+        if run not in known:
+            known.clear()
+            direction, *moves = project(run, values)
+            known[run] = direction, *(numbers @ move.astype(float) for move in moves)
+        direction, *means = known[run]
+        found = float(noisy_sum @ direction)
+        present, absent = (
+            np.logaddexp.reduce(log_chances - (found - mean) ** 2 / (2 * variance))
+            for mean in means
         )
-        calibrated.check_execution(phase.entry, {"embedding": model.executed})
+        scores[run] += present - absent
+
+    block = audit_block(
+        phase.entry,
+        graphs[world],
+        range(draws),
+        names,
+        Split(phase.train, phase.train[:0], phase.train[:0]),
+        observe,
+    )
+    with brief():
+        found = dpdgc.embed(block, [phase.setting])
+    for run in range(draws):
+        executed = execution.unpacked(found, dpdgc.embedding_name(run, phase.setting))
+        calibrated.check_execution(phase.entry, executed)
     return scores

@@ -42,6 +42,7 @@ that phase runs floor(N / B) rounds per epoch, and the embedding phase ceil(N / 
 floor(epochs · N / B) are accounted for; at node level the column of the last node is lost.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -56,64 +57,31 @@ from graphdp.privacy.execution import Execution
 from graphdp.privacy.protection import is_private, protects_nodes
 from graphdp.rng import stream_seed
 
+#: (block, seed, setting, rows of A) -> what has `weight` W, float32 (n, h), `bias` b, float32 (h,),
+#: and `executed`, None without noise.
+Trained = Callable[[Block, int, dict[str, Any], Any], Any]
 
-def embed(block: Block, settings: list[dict[str, Any]]) -> dict[str, np.ndarray]:
+
+def embed(
+    block: Block, settings: list[dict[str, Any]], trained: Trained | None = None
+) -> dict[str, np.ndarray]:
     """Stage 1: train DP-Emb and release Z, once for every seed x release setting.
 
+    trained: what gives W and b in place of the training; for audits, which fix them.
     Returns `embedding_name(seed, setting)` -> Z, float32 (n, hidden), and beside each with what
     noise it was made, if any (`execution.packed`).
     """
-    from graphdp.data.graph import InEdges
-    from graphdp.methods.dpdgc.network import train_embedding
-
-    graph, corrected = block.graph, block.method == "dpdgc"
+    made = release if block.method == "dpdgc" else release_as_implemented
     embeddings = {}
     for seed, setting in block.runs(settings):
-        rows = InEdges(graph.indptr, graph.indices)  # sums over a node's list, whatever it lists
-        if "max_degree" in setting:
-            bound = setting["max_degree"]
-            if corrected:
-                rows = candidate_rows(graph, bound, (block.dataset, seed))
-            else:
-                name = block.study_seed, seed, block.dataset, "columns", bound
-                rows = bounded_rows(graph, bound, stream_seed(*name))
-        split = block.split(seed)
-        rounds = _rounds(block, seed, setting["plan"], "embedding", setting)
-        # Where no noise protects the choice of an epoch, the corrected method makes none.
-        checkpoint = "last" if corrected and is_private(block.level) else block.checkpoint
-        stream = block.stream(seed, "embedding", key(setting))
-        shape = setting["hidden"], graph.num_classes
-        fixed = (
-            head(*shape, (*stream, "head"))
-            if corrected
-            else official_head(*shape, block.stream(0, "head", key(setting)))
-        )
-        model = train_embedding(
-            rows.indptr,
-            rows.indices,
-            graph.y,
-            split.train,
-            split.val,
-            rounds,
-            head=fixed,
-            learning_rate=setting["learning_rate"],
-            stream=stream,
-            normalised=corrected,
-            batch_norm=not corrected and not is_private(block.level),
-            dropout=setting.get("embedding_dropout", 0.0),
-            labels_shift=not corrected,
-            weight_decay=0.0 if corrected else OFFICIAL_WEIGHT_DECAY,
-            checkpoint=checkpoint,
-            device=block.device,
-            label=f"embedding, seed {seed}",
-        )
+        rows = _rows(block, seed, setting)
+        model = (trained or _trained)(block, seed, setting, rows)
         planned = calibrated.phases(block.entry(setting["plan"], seed)).get("release")
         noise_std = planned.run.noise_std if planned else 0.0
-        name = embedding_name(seed, setting)
-        made = release if corrected else release_as_implemented
+        stream = *_stream(block, seed, setting), "release"
         drawn: list[float] = []
-        released = made(rows, model.weight, model.bias, noise_std, (*stream, "release"), drawn)
-        embeddings[name] = released
+        name = embedding_name(seed, setting)
+        embeddings[name] = made(rows, model.weight, model.bias, noise_std, stream, drawn)
         executed = {"embedding": model.executed} if model.executed else {}
         if drawn:
             bound = planned.run.sensitivity if planned else None
@@ -121,6 +89,61 @@ def embed(block: Block, settings: list[dict[str, Any]]) -> dict[str, np.ndarray]
             executed["release"] = execution.together(each)
         embeddings |= execution.packed(name, executed)
     return embeddings
+
+
+def _rows(block: Block, seed: int, setting: dict[str, Any]):
+    """The rows of A, with bounded columns where a setting bounds them: an `InEdges`, whose lists
+    are what a node points to."""
+    from graphdp.data.graph import InEdges
+
+    graph = block.graph
+    if "max_degree" not in setting:
+        return InEdges(graph.indptr, graph.indices)
+    bound = setting["max_degree"]
+    if block.method == "dpdgc":
+        return candidate_rows(graph, bound, (block.dataset, seed))
+    name = block.study_seed, seed, block.dataset, "columns", bound
+    return bounded_rows(graph, bound, stream_seed(*name))
+
+
+def _stream(block: Block, seed: int, setting: dict[str, Any]) -> tuple:
+    """The name of the random streams of an embedding and its release."""
+    return block.stream(seed, "embedding", key(setting))
+
+
+def _trained(block: Block, seed: int, setting: dict[str, Any], rows):
+    """DP-Emb of one run, trained on the rows of A."""
+    from graphdp.methods.dpdgc.network import train_embedding
+
+    graph, corrected, observe = block.graph, block.method == "dpdgc", block.observe
+    split, stream = block.split(seed), _stream(block, seed, setting)
+    shape = setting["hidden"], graph.num_classes
+    fixed = (
+        head(*shape, (*stream, "head"))
+        if corrected
+        else official_head(*shape, block.stream(0, "head", key(setting)))
+    )
+    return train_embedding(
+        rows.indptr,
+        rows.indices,
+        graph.y,
+        split.train,
+        split.val,
+        _rounds(block, seed, setting["plan"], "embedding", setting),
+        head=fixed,
+        learning_rate=setting["learning_rate"],
+        stream=stream,
+        normalised=corrected,
+        batch_norm=not corrected and not is_private(block.level),
+        dropout=setting.get("embedding_dropout", 0.0),
+        labels_shift=not corrected,
+        weight_decay=0.0 if corrected else OFFICIAL_WEIGHT_DECAY,
+        # Where no noise protects the choice of an epoch, the corrected method makes none.
+        checkpoint="last" if corrected and is_private(block.level) else block.checkpoint,
+        device=block.device,
+        label=f"embedding, seed {seed}",
+        observe=observe and (lambda *noisy_round: observe("embedding", [seed], *noisy_round)),
+    )
 
 
 def head(hidden: int, classes: int, stream: tuple) -> tuple[np.ndarray, np.ndarray]:

@@ -3,16 +3,18 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any
 
 from graphdp.audit import front_door, graph_pairs
 from graphdp.audit.bound import CONFIDENCE, lower_bound
-from graphdp.audit.canaries import CLASSES, HIDDEN, HOPS, Network
+from graphdp.audit.canaries import HIDDEN, Training
 from graphdp.audit.claims import Claim
 from graphdp.audit.graph_pairs import Construction, Mechanism
 from graphdp.audit.training_claims import training_claims
 from graphdp.graphs.bounds import bound_name
-from graphdp.methods.gap.method import aggregate, encoder_name
+from graphdp.methods.gap import release_settings
+from graphdp.methods.gap.method import aggregate, encoder_name, fit
 from graphdp.methods.gap.plan import analyses, gap_plan
 from graphdp.privacy import calibrated
 from graphdp.privacy.calibration import Calibration
@@ -39,7 +41,6 @@ def _scores(construction: Construction, mechanism: Mechanism, draws: int, seed: 
 class _Aggregation(Mechanism):
     """GAP's stage "aggregate" under a calibration: the noise is what the stage reads of it."""
 
-    level: str = ""
     entry: dict[str, Any] = field(default_factory=dict)
 
     def release(self, indptr, indices, keep, x0, stream):
@@ -49,18 +50,17 @@ class _Aggregation(Mechanism):
             setting |= {"max_degree": self.max_degree, "degree_bound": self.degree_bound}
             masks = {bound_name(setting): {0: keep}}
         encoders = {encoder_name(0, setting["encoder"]): x0}
-        graph, reads = front_door.graph_of(indptr, indices), (encoders, masks)
-        return front_door.aggregated(
-            aggregate, self.entry, self.level, setting, graph, reads, stream
-        )
+        graph = front_door.graph_of(indptr, indices)
+        block = front_door.audit_block(self.entry, graph, [0], lambda _: stream)
+        return front_door.aggregated(aggregate, block, setting, (encoders, masks))
 
 
 def _mechanism(calibration: Calibration, degree_bound: str = "sampling") -> _Aggregation:
     """The aggregation of a calibrated plan, with the noise that its stage adds."""
-    level, entry = calibration.plan.level, front_door.calibration_entry(calibration)
+    entry = front_door.calibration_entry(calibration)
     run = calibrated.phases(entry)["aggregation"].run
-    bounded = _MAX_DEGREE if protects_nodes(level) else None
-    return _Aggregation(run.count, run.noise_std, bounded, degree_bound, level, entry)
+    bounded = _MAX_DEGREE if protects_nodes(calibration.plan.level) else None
+    return _Aggregation(run.count, run.noise_std, bounded, degree_bound, entry)
 
 
 def _anchors(mechanism: Mechanism) -> int:
@@ -227,11 +227,19 @@ def _classifier(settings: Mapping[str, Any]) -> Plan:
     return replace(plan, status="conditional", mechanisms=phase)
 
 
-def _network(features: int) -> Any:
-    from graphdp.training import HopClassifier
+#: Without an encoder: the features are what the aggregates are made of.
+_FIT = {"hidden": HIDDEN, "encoder_layers": 0, "hops": 2, "max_degree": _MAX_DEGREE}
 
-    return HopClassifier(HOPS, features, HIDDEN, CLASSES, batch_norm=False)
 
+def _released(x: Any, seeds: list[int], setting: dict[str, Any]) -> tuple[dict, list[dict], Any]:
+    """What "fit" reads where the aggregates, released before, are the features once more."""
+    settings = release_settings("node", setting)
+    records = [{"seed": s, "settings": settings, "key": "", "executed": None} for s in seeds]
+    return {}, records, SimpleNamespace(load=lambda key: [x] * setting["hops"])
+
+
+#: Rows of features have norm 1 (`initial_features`), and no aggregate's is longer.
+_TRAINING = Training(fit, _FIT, reads=_released, feature=1.0, max_grad_norm=0.1)
 
 #: Printed below the table of audits.
 NOTES = (
@@ -249,5 +257,5 @@ CLAIMS = (
         "node_add_remove",
         "public_candidates",
     ),
-    *training_claims("classifier", "GAP's classifier", Network(_network, HOPS), _classifier),
+    *training_claims("classifier", "GAP's classifier", _TRAINING, _classifier),
 )
