@@ -3,7 +3,7 @@
 
 
 wildcard_constraints:
-    claim=r"[a-z0-9-]+",
+    claim=r"[a-z0-9_-]+",
 
 
 rule audit_claim:

@@ -25,6 +25,7 @@ from graphdp.methods.progap import plan_settings
 from graphdp.methods.progap.plan import progap_plan
 from graphdp.methods.registry import card
 from graphdp.methods.settings import distinct, key
+from graphdp.noise import GridNoise, add_noise
 from graphdp.releases.cache import AggregateCache
 from graphdp.training.layout import Layout
 from graphdp.training.networks import StageClassifier
@@ -130,9 +131,11 @@ def plain_progap(block, setting, layers=1):
             with torch.no_grad():
                 x = base[-1].eval()(aggregates[-1]).float().numpy().astype(float)
             unit = x / np.linalg.norm(x, axis=1, keepdims=True)
-            name = block.stream(seed, "aggregation", stage, key(own))
-            noise = rng.generator(*name, repr(float(sigma)), 1, "hop", 1)
-            noisy = adjacency.T @ unit + sigma * noise.standard_normal(x.shape)
+            name = block.noise_stream(seed, "aggregation", stage, key(own))
+            noisy = adjacency.T @ unit
+            if sigma:
+                noise = GridNoise([(*name, repr(float(sigma)), 1, "hop", 1)])
+                noisy = add_noise(noisy, sigma, noise)
             aggregates.append(torch.from_numpy(noisy.astype(np.float32)).double())
         modules = []
         for i in range(layers):

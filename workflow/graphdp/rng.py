@@ -22,6 +22,11 @@ def stream_seed(*name: int | str | float) -> int:
     return int.from_bytes(digest[:8], "little") >> 1
 
 
+def stream_key(*name: int | str | float) -> bytes:
+    """A key of 256 bits for the stream of that name: the whole SHA-256 of its JSON."""
+    return hashlib.sha256(json.dumps(name).encode()).digest()
+
+
 def generator(*name: int | str | float) -> np.random.Generator:
     """A numpy generator (Philox, counter based) for the stream of that name."""
     return np.random.Generator(np.random.Philox(stream_seed(*name)))

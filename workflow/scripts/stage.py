@@ -7,8 +7,7 @@ from graphdp.workflow import job, stages
 
 def main(snakemake):
     params, graph = snakemake.params, Graph.load(snakemake.input.graph)
-    if any(task["trains"] for task in params.tasks):
-        job.set_threads(snakemake.threads)
+    job.set_threads(snakemake.threads)
     for task in params.tasks:
         block = Block(
             graph=graph,

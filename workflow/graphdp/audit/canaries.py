@@ -16,6 +16,7 @@ Training Run" (NeurIPS 2023).
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from graphdp.audit.one_run import guess, one_run_bound
 from graphdp.data.split import Split
 from graphdp.errors import GraphDPError
 from graphdp.methods.block import Observer
+from graphdp.noise import NoiseSource
 from graphdp.privacy import calibrated
 from graphdp.privacy.calibration import Calibration
 from graphdp.rng import generator, stream_seed
@@ -35,7 +37,10 @@ LEARNING_RATE = 1e-9
 _BLOCK = 2000
 
 
-def _reads_nothing(x: np.ndarray, seeds: list[int], setting: dict[str, Any]) -> tuple[Any, ...]:
+Reads = Callable[[np.ndarray, list[int], dict[str, Any], str], tuple[Any, ...]]
+
+
+def _nothing(x: np.ndarray, seeds: list[int], setting: dict[str, Any], folder: str) -> tuple:
     """Of a stage that reads no stage before it."""
     return ()
 
@@ -45,24 +50,24 @@ class Training:
     """A method's stage that trains with DP-Adam on features, as an audit runs it.
 
     stage: its function. setting: the hyperparameters that are not DP-Adam's. reads: (features
-    float32 (n, f), seeds, setting) -> what it is given of the stages before it. feature: a canary's
-    own feature, of which others have none, as the network reads it. max_grad_norm: C, so small that
-    a canary's gradient is clipped.
+    float32 (n, f), seeds, setting, an empty folder) -> what it is given of the stages before it.
+    feature: a canary's own feature, of which others have none, as the network reads it.
+    max_grad_norm: C, so small that a canary's gradient is clipped.
     """
 
     stage: Callable[..., list[tuple]]
     setting: Mapping[str, Any]
-    reads: Callable[[np.ndarray, list[int], dict[str, Any]], tuple[Any, ...]] = _reads_nothing
+    reads: Reads = _nothing
     feature: float = 10.0
     max_grad_norm: float = 1.0
 
 
 @dataclass(frozen=True)
 class Phase:
-    """One DP-Adam phase as calibrated: what the plan accounts is what is trained.
+    """DP-Adam as calibrated: what the plan accounts is what is trained.
 
-    calibration: of a plan with a phase "classifier". num_train, batch_size, epochs: those of the
-    plan.
+    calibration: of a plan whose phase "classifier" canaries attack. num_train, batch_size, epochs:
+    those of the plan.
     """
 
     training: Training
@@ -77,11 +82,10 @@ class Phase:
         (found,) = (m for m in self.calibration.plan.mechanisms if m.phase == "classifier")
         return found
 
-    @property
-    def noise_std(self) -> float:
+    def noise_std(self, phase: str = "classifier") -> float:
         """σ of the noise on a sum of clipped gradients, as the plan has it."""
         entry = calibration_entry(self.calibration, self.num_train)
-        return calibrated.phase(entry, "classifier").run.noise_std
+        return calibrated.phase(entry, phase).run.noise_std
 
     def train(
         self,
@@ -91,14 +95,16 @@ class Phase:
         seeds: list[int],
         names: Callable[[int], tuple[int | str, ...]],
         observe: Observer,
+        noise: NoiseSource | None = None,
     ) -> None:
         """Train a model per seed on the nodes `train` with the method's stage.
 
+        noise: what draws the noise, in place of the project's own.
         Raises `GraphDPError` if other noise was drawn than the plan accounts, as a job does.
         """
         entry, last = calibration_entry(self.calibration, self.num_train), np.array([len(x) - 1])
         graph, nodes = edgeless(x, labels, CLASSES), Split(train, last, last)
-        block = audit_block(entry, graph, seeds, names, nodes, observe)
+        block = audit_block(entry, graph, seeds, names, nodes, observe, noise)
         setting = {
             **self.training.setting,
             "learning_rate": LEARNING_RATE,
@@ -106,7 +112,9 @@ class Phase:
             "batch_size": self.batch_size,
             "max_grad_norm": self.training.max_grad_norm,
         }
-        trained(self.training.stage, block, setting, self.training.reads(x, seeds, setting))
+        with TemporaryDirectory(prefix="graphdp-audit-") as folder:
+            reads = self.training.reads(x, seeds, setting, folder)
+            trained(self.training.stage, block, setting, reads)
 
 
 def _block(parameters: Any, x: np.ndarray) -> Any:
@@ -155,7 +163,7 @@ def white_box_scores(phase: Phase, world: str, draws: int, seed: int) -> np.ndar
     labels = np.ones(len(x), np.int64)
     labels[0] = 0
     first = 0 if world == "present" else 1
-    rate, std = phase.mechanism.sampling_rate, phase.noise_std
+    rate, std = phase.mechanism.sampling_rate, phase.noise_std()
     scores = np.zeros(draws)
 
     def observe(_, runs, parameters, noisy_sum):

@@ -11,6 +11,7 @@ import numpy as np
 from graphdp.data.graph import Graph
 from graphdp.data.split import Split
 from graphdp.methods.block import Block, Observer
+from graphdp.noise import NoiseSource
 from graphdp.privacy import calibrated, execution
 from graphdp.privacy.calibration import Calibration
 from graphdp.privacy.execution import Execution
@@ -38,8 +39,8 @@ class AuditBlock(Block):
         return entry
 
     def stream(self, seed: int, *purpose: int | float | str) -> tuple:
-        """The name of a run's random streams."""
-        return self.names(seed)
+        """The name of a run's random stream for a purpose."""
+        return *self.names(seed), *purpose
 
 
 def audit_block(
@@ -49,10 +50,12 @@ def audit_block(
     names: Callable[[int], tuple[int | str, ...]],
     nodes: Split | None = None,
     observe: Observer | None = None,
+    noise: NoiseSource | None = None,
 ) -> AuditBlock:
     """The block of some runs of the method and level that a calibration is of.
 
-    entry: as `calibration_entry` gives it. nodes: what its stages train on, if they do.
+    entry: as `calibration_entry` gives it. nodes: what its stages train on, if they do. noise: what
+    draws the noise of their rounds, in place of the project's own.
     """
     plan = entry["plan"]
     return AuditBlock(
@@ -66,6 +69,7 @@ def audit_block(
         memory_mb=2048,
         calibrations=[entry],
         observe=observe,
+        noise=noise,
         names=names,
         nodes=nodes,
     )

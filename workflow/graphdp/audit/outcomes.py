@@ -185,7 +185,7 @@ def _draw(results: Sequence[Mapping[str, Any]]) -> Figure:
 
 def _heading(group: Sequence[Mapping[str, Any]]) -> str:
     """What all of a family's ε have in common."""
-    claimed = basis_text(group[0]["basis"])
+    claimed = " or ".join(dict.fromkeys(basis_text(one["basis"]) for one in group))
     if adjacency := _common(group, "claimed_adjacency"):
         claimed += f" for {adjacency}"
     if status := _common(group, "status"):

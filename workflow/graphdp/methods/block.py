@@ -1,8 +1,9 @@
 """What every stage of a method is given: a block of seeds of one cell."""
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from graphdp.data.split import Split, split_of
@@ -12,6 +13,7 @@ from graphdp.privacy.calibrated import Phase
 
 if TYPE_CHECKING:  # every start of Snakemake reads this module
     from graphdp.data.graph import Graph
+    from graphdp.noise import Noise, NoiseSource
 
 Run = tuple[int, dict[str, Any]]  # a repeat's seed and one hyperparameter setting
 #: (phase, seeds of the models that are trained together, their parameters before the step, their
@@ -27,7 +29,8 @@ class Block:
     A stage of the graph alone has no method, level, ε and split. `calibrations` are the entries of
     the cell's calibration file (empty where a stage needs none).
     `posteriors`: whether its models keep every node's class probabilities. `study`: its name.
-    `observe`: called in every noisy round before its step is taken, by audits alone.
+    For audits alone, `observe`: called in every noisy round before its step is taken; `noise`: what
+    draws the noise of the rounds, in place of `graphdp.noise`.
     """
 
     graph: "Graph"
@@ -45,6 +48,7 @@ class Block:
     posteriors: bool = False
     study: str = ""
     observe: Observer | None = None
+    noise: "NoiseSource | None" = None
 
     def split(self, seed: int) -> Split:
         """The split of a repeat: the study's one split, or the repeat's own."""
@@ -70,12 +74,29 @@ class Block:
         """The name of a repeat's random stream for a purpose (see `graphdp.rng`).
 
         It holds split rule and checkpoint: studies that differ there share no noise, which their
-        releases together would reveal.
+        releases together would reveal. Noise is named by `noise_stream`.
         """
         return (
             self.study_seed, seed, self.dataset, self.method, self.level, self.epsilon,
             self.split_rule, self.checkpoint, *purpose,
         )  # fmt: skip
+
+    def noise_stream(self, seed: int, *purpose: int | float | str) -> tuple:
+        """As `stream`, with the graph itself: a graph of one name that differs in one edge shares
+        no noise either. What is no noise must not depend on the graph, and does not."""
+        return *self.stream(seed, *purpose), self.fingerprint
+
+    def noise_source(self, names: Sequence[tuple]) -> "Noise":
+        """The noise of rounds (a `graphdp.noise.NoiseSource`): of streams of `names` and the
+        graph."""
+        from graphdp.noise import GridNoise
+
+        return (self.noise or GridNoise)([(*name, self.fingerprint) for name in names])
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hex SHA-256 of the graph."""
+        return self.graph.fingerprint()
 
     def degree_stream(self, seed: int, bound: str) -> tuple:
         """The name of the random stream of a degree bound: of no method, so that all share it."""
@@ -98,7 +119,7 @@ class Block:
         return {
             "study_seed": str(self.study_seed),
             "split": self.split_rule,
-            "graph": self.graph.fingerprint()[:12],
+            "graph": self.fingerprint[:12],
         }
 
     def runs(self, settings: list[dict[str, Any]]) -> list[Run]:

@@ -90,6 +90,7 @@ def train_runs(
             label=purpose,
             train_history=train_history,
             posteriors=block.posteriors,
+            noise=block.noise_source,
             observe=watch if block.observe else None,
         )
         for index, model in zip(indices, fitted, strict=True):

@@ -56,6 +56,8 @@ IDENTITY = (
 )
 
 HYPERPARAMETER_PREFIX = "hp_"
+#: What drew the noise of rows that do not say it: they are older than `graphdp.noise`.
+BEFORE = "float32 torch, float64 numpy"
 _NUMBERS = (
     "delta",
     "val_accuracy",
@@ -74,7 +76,8 @@ def read_rows(path: str | os.PathLike) -> pd.DataFrame:
 
     Returns the columns of the file (at least `COLUMNS`): text as str ("" when empty), `seed` int64,
     the numeric columns float64 (NaN when empty), accuracies as fractions 0..1, `epsilon` as its
-    canonical token, plus one column `hp_<name>` per hyperparameter (object; None where a row has
+    canonical token, `noise` (what drew the noise, `BEFORE` where an older file does not say), plus
+    one column `hp_<name>` per hyperparameter (object; None where a row has
     none of that name). Raises GraphDPError for a missing column, an empty required value, a value
     out of range or a finite ε with noise of scale 0.
     """
@@ -175,6 +178,9 @@ def _parse(raw: pd.DataFrame, path: str | os.PathLike) -> pd.DataFrame:
             raise GraphDPError(f"{label}: line {position + 2}: {what}")
 
     rows = raw.copy()
+    if "noise" not in rows:
+        drawn = (rows["noise_multiplier"] != "") & (rows["epsilon"] != "inf")
+        rows["noise"] = drawn.map({True: BEFORE, False: ""}).astype(str)
     for name in _NEVER_EMPTY:
         refuse(rows[name] == "", f"{name} is empty")
     for name in _NUMBERS:

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphdp.errors import GraphDPError
-from graphdp.privacy import accounting
+from graphdp.noise import as_drawn
+from graphdp.privacy import accounting, calibrated
 from graphdp.privacy.assumptions import CANDIDATES_ARE_PUBLIC
 from graphdp.privacy.composition import epsilon_at
 from graphdp.privacy.mechanisms.base import Output
@@ -41,11 +42,15 @@ from graphdp.privacy.statement_form import (
 from graphdp.privacy.statement_selection import Analyses, claim, select
 
 _RNG = Rng(
-    generator="Philox (aggregation noise, sampling of batches), seeded counter hash (degree bound) "
-    "and the seeded generator of torch (DP-Adam noise), all derived by SHA-256 from the study seed",
+    generator="AES-256 in counter mode for Gaussian noise, drawn in float64 and rounded to a "
+    "public grid; Philox (samples of batches, randomised response), seeded counter hash (degree "
+    "bound); every key is a SHA-256 of the study seed and the name of what is drawn",
     cryptographic=False,
-    note="Whoever knows the study seed can draw the noise again: the guarantees take it as secret. "
-    "Floating-point samplers leave gaps that an attacker may use (Mironov 2012); no defence.",
+    note="Whoever knows the study seed can draw all of it again: the ε speak of the mechanism, not "
+    "of a copy whose seed is public. That sums of clipped gradients in float32 move by no more "
+    "than the clip but for their rounding is not proven.",
+    drawn_epsilon=None,
+    drawn_delta=None,
 )
 
 
@@ -92,7 +97,7 @@ def statement(
             f"delta {delta:g} is not below 1/{units}, one over the number of protected units; "
             f"calibrate with a smaller delta"
         )
-    noise = _noise(entry)
+    multiplier = _noise(entry)
     return Statement(
         schema_version=1,
         method=method,
@@ -112,7 +117,7 @@ def statement(
             delta=delta,
             noise_multiplier=entry["noise_multiplier"],
         ),
-        accounting=[_account(analysis, plan, noise, delta) for analysis in own],
+        accounting=[_account(analysis, plan, multiplier, delta) for analysis in own],
         selection=Selection(
             checkpoint=checkpoint,
             settings_tried=len(tried),
@@ -123,8 +128,17 @@ def statement(
             *_uncounted(plan, checkpoint, len(tried), repeats),
             *_left_out(plan, min_class_count, remove_isolated),
         ],
-        rng=_RNG,
+        rng=_random_numbers(entry, delta),
     )
+
+
+def _random_numbers(entry: dict[str, Any], delta: float | None) -> Rng:
+    """What is drawn, and what that makes of the target."""
+    target = entry["target_epsilon"]
+    if target == "inf" or delta is None or not calibrated.phases(entry):
+        return _RNG
+    epsilon, delta = as_drawn(target, delta)
+    return _RNG.model_copy(update={"drawn_epsilon": epsilon, "drawn_delta": delta})
 
 
 def cell_statements(

@@ -164,6 +164,11 @@ class Rng(_Part):
     generator: str
     cryptographic: bool
     note: str
+    drawn_epsilon: NonNegative | None = Field(
+        description="the target's ε with what sampling adds to it, for up to 2³⁶ Gaussian numbers; "
+        "null where there are none"
+    )
+    drawn_delta: NonNegative | None = Field(description="the target's δ likewise")
 
 
 class Statement(_Part):

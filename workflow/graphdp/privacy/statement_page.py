@@ -123,6 +123,13 @@ def render_markdown(statement: Statement) -> str:
     lines += [f"- {text}" for text in s.uncounted]
     secure = "cryptographic" if s.rng.cryptographic else "not cryptographic"
     lines += [f"- Random numbers: {s.rng.generator} ({secure}). {s.rng.note}"]
+    if s.rng.drawn_epsilon is not None:
+        lines.append(
+            "- Distance of the drawn noise from an ideal Gaussian, which no ε above counts: it "
+            f"adds at most {s.rng.drawn_epsilon - target.epsilon:.1e} to ε = "
+            f"{_show(target.epsilon)} and {s.rng.drawn_delta - target.delta:.1e} to δ = "
+            f"{_show(target.delta)} (`graphdp.noise`, for up to 2³⁶ numbers)"
+        )
     if numbers:
         lines += ["", "## Assumptions", ""]
     lines += [f"{number}. {text}" for text, number in numbers.items()]

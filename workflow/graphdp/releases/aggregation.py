@@ -13,8 +13,8 @@ normalised to a norm that never exceeds 1, not even by rounding, and to multiple
 such values in float64 are **exact** up to an in-degree of 2²³. Hence removing an edge changes the
 sum by exactly that edge's row, and no result depends on the order of summation, on the number of
 threads, or on which columns are summed together. (Sums in float32 would not do: the row is rounded
-anew when an edge goes, and one of 50,000 in-edges then moved it by 1.004, measured.) The Gaussian
-noise is a floating-point draw from a seeded generator; see "Known limits" in the README.
+anew when an edge goes, and one of 50,000 in-edges then moved it by 1.004, measured.) How far the
+noise is from ideal is stated in `graphdp.noise`.
 """
 
 import math
@@ -25,14 +25,14 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from graphdp import rng
 from graphdp.data.graph import InEdges
 from graphdp.errors import GraphDPError
+from graphdp.noise import GridNoise, add_noise
 from graphdp.privacy.execution import Execution
 
 # Part of every cache key: raise it when a change alters the bytes of a release.
-MECHANISM = "gap-pma-1"
-NAP_MECHANISM = "progap-nap-1"
+MECHANISM = "gap-pma-2"
+NAP_MECHANISM = "progap-nap-2"
 
 # Entries (edges × columns) that `sum_in_edges` gathers at a time: they stay in the processor's
 # cache; but never fewer edges than make a block worth starting.
@@ -235,11 +235,7 @@ def private_hops(
 
 def _perturb(sums: np.ndarray, release: Release, hop: int) -> np.ndarray:
     """Lines 3 to 5 of Algorithm 1: add the noise, normalise the rows if that is asked for."""
-    noise = rng.generator(*release.noise_name, "hop", hop)
-    noisy = np.empty(sums.shape, dtype=np.float32)
-    for start in range(0, len(sums), _BLOCK_ROWS):
-        block = sums[start : start + _BLOCK_ROWS].copy()
-        if release.private:
-            block += release.noise_std * noise.standard_normal(block.shape)
-        noisy[start : start + _BLOCK_ROWS] = normalize_rows(block) if release.renormalise else block
-    return noisy
+    if release.private:
+        noise = GridNoise([(*release.noise_name, "hop", hop)])
+        sums = add_noise(sums, release.noise_std, noise)
+    return normalize_rows(sums) if release.renormalise else sums.astype(np.float32)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from graphdp.errors import GraphDPError
+from graphdp.noise import NoiseSource
 from graphdp.privacy.execution import Execution
 from graphdp.progress import progress
 from graphdp.rng import generator, stream_seed
@@ -20,7 +21,7 @@ from graphdp.training.layout import Layout, Stack
 from graphdp.training.members import DPAdam, Fitted, FullBatch, Member
 from graphdp.training.networks import Dropout, Encoder, StageClassifier
 from graphdp.training.optimiser import Adam
-from graphdp.training.private import GaussianNoise, add_clipped_gradients
+from graphdp.training.private import add_clipped_gradients
 from graphdp.training.sampling import FixedRounds, PoissonRounds
 
 PREDICTION_ROWS = 32768  # nodes predicted at a time
@@ -174,12 +175,13 @@ class Chunk:
         training: FullBatch | DPAdam,
         checkpoint: str,
         label: str,
+        noise: NoiseSource,
         watch: Callable[[Stack, Stack], None] | None = None,
     ) -> int:
         """Train; returns the number of noisy rounds, each of which `watch` is shown."""
         if isinstance(training, FullBatch):
             return self._fit_full(training, checkpoint, label)
-        return self._fit_private(training, checkpoint, label, watch)
+        return self._fit_private(training, checkpoint, label, noise, watch)
 
     def _fit_full(self, training: FullBatch, checkpoint: str, label: str) -> int:
         # Under dropout nodes with equal inputs differ: each has masks of its own.
@@ -229,27 +231,32 @@ class Chunk:
 
         return masks
 
-    def _fit_private(self, training: DPAdam, checkpoint: str, label: str, watch) -> int:
+    def _fit_private(
+        self, training: DPAdam, checkpoint: str, label: str, noise: NoiseSource, watch
+    ) -> int:
         batches = Batches(training, self.source, self.labels, self.members, self.like)
         scales = [m.noise_multiplier * training.sensitivity for m in self.members]
-        # Another noise multiplier draws other noise: the same noise at two scales would cancel.
-        seeds = [stream_seed(*m.stream, "noise", m.noise_multiplier) for m in self.members]
-        noise = GaussianNoise(seeds, self._tensor(np.array(scales)[:, None]), self.layout.size)
+        # Another scale draws other noise: the same noise at two scales would cancel.
+        drawn = noise(
+            [(*m.stream, "noise", repr(s)) for m, s in zip(self.members, scales, strict=True)]
+        )
+        stds = torch.tensor(scales, dtype=torch.float64)
+        gradients = self.stack.gradients()
         ends = Counter(i * training.steps // training.epochs for i in range(1, training.epochs + 1))
         done = 0
         for _ in range(ends[done]):  # fewer rounds than epochs: some end before the first round
             self._end_epoch(checkpoint)
         steps = range(training.steps)
-        for step in progress(steps, label) if label else steps:
-            if step % noise.STEPS == 0:
-                drawn = noise.steps()
-            gradients = Stack(self.layout, drawn[step % noise.STEPS])
+        for _ in progress(steps, label) if label else steps:
+            gradients.values.zero_()
             for rows, labels, present in batches.next():
                 block = self.source.batch(rows)
                 clip = training.max_grad_norm
                 add_clipped_gradients(
                     self.stack, block, labels, present, clip, gradients, self.scratch
                 )
+            if not training.noise_free:
+                drawn.add(gradients.values, stds)
             if watch:
                 watch(self.stack, gradients)
             self.adam.step(gradients.values.div_(training.batch_size))

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from graphdp.errors import GraphDPError
+from graphdp.noise import GridNoise, NoiseSource
 from graphdp.privacy.execution import Execution
 from graphdp.progress import progress
-from graphdp.rng import generator, stream_seed
+from graphdp.rng import generator
 from graphdp.training.sampling import PoissonRounds
 
 #: Sees the parameters (P,) and the noisy sum of clipped gradients (P,) of a round; for audits.
@@ -93,6 +94,7 @@ def descend(
     weight_decay: float = 0.0,
     after_step: Callable[[], None] = lambda: None,
     after_epoch: Callable[[], None] = lambda: None,
+    noise: NoiseSource = GridNoise,
     observe: Observer | None = None,
     label: str = "",
 ) -> Execution | None:
@@ -102,7 +104,7 @@ def descend(
     gradients of their own losses, each clipped to norm `clip` unless that is None.
     train: int64 training nodes, distinct. stream: "sampling" and "noise" are appended to it.
     weight_decay: λ, of which λ times the parameters is added to each step's (noisy) mean gradient.
-    observe: called in every noisy round before its step is taken.
+    observe: called in every noisy round before its step is taken; noise: what draws it; for audits.
     """
     if np.unique(train).size != train.size:
         # A node listed twice would contribute twice the clip to a step.
@@ -110,25 +112,23 @@ def descend(
     nodes = torch.tensor(train, device=values.device)
     adam = torch.optim.Adam([values], learning_rate, weight_decay=weight_decay, fused=True)
     # Trainings that differ in the scale of their noise alone must not share it.
-    noise = torch.Generator(values.device).manual_seed(
-        stream_seed(*stream, "noise", repr(rounds.noise_std))
-    )
+    drawn = noise([(*stream, "noise", repr(rounds.noise_std))])
+    std = torch.tensor([rounds.noise_std], dtype=torch.float64)
     gradients, done = torch.empty_like(values), 0
     values.grad = gradients
     clip = rounds.max_grad_norm if rounds.private else None
     epochs = batches(rounds, train.size, generator(*stream, "sampling"))
     for epoch in progress(epochs, label, rounds.epochs) if label else epochs:
         for batch in epoch:
-            if rounds.private:
-                gradients.normal_(0.0, rounds.noise_std, generator=noise)
-                done += 1
-            else:
-                gradients.zero_()
+            gradients.zero_()
             if batch.size:  # a Poisson sample may be empty: then the step is noise alone
                 chosen = nodes[torch.from_numpy(batch).to(values.device)]
                 add_gradient(chosen, gradients, clip)
-            if observe and rounds.private:
-                observe(values, gradients)
+            if rounds.private:
+                drawn.add(gradients[None], std)
+                done += 1
+                if observe:
+                    observe(values, gradients)
             size = rounds.batch_size if rounds.private else batch.size
             gradients.div_(size)
             adam.step()

@@ -14,6 +14,7 @@ from scipy import sparse
 from torch import Tensor
 
 from graphdp.errors import GraphDPError
+from graphdp.noise import GridNoise, NoiseSource
 from graphdp.training.checks import check
 from graphdp.training.chunk import Chunk, prediction_rows, width_of
 from graphdp.training.features import Features, PerMember, SharedDense, SharedSparse, Staged
@@ -22,7 +23,6 @@ from graphdp.training.layers import forward
 from graphdp.training.layout import Layout, Stack
 from graphdp.training.members import DPAdam, Fitted, FullBatch, Member, like_of
 from graphdp.training.networks import HopClassifier, Network, Sage, StageClassifier
-from graphdp.training.private import GaussianNoise
 
 #: (positions of the members, parameters (S, P) before the step, noisy sum of clipped gradients
 #: (S, P)): what a noisy round computes and releases. The tensors are the trainer's own.
@@ -43,6 +43,7 @@ def train(
     train_history: bool = False,
     posteriors: bool = False,
     dtype: torch.dtype = torch.float32,
+    noise: NoiseSource = GridNoise,
     observe: Observer | None = None,
 ) -> list[Fitted]:
     """Train every member and return the results in the order of `members`.
@@ -58,7 +59,8 @@ def train(
     memory_mb: members are trained in chunks that fit into this many MiB. label: names the work in
     progress lines (no lines without it). train_history: also evaluate on the training nodes after
     every epoch, which changes no result. posteriors: also keep every node's probabilities. observe:
-    called in every noisy round before its step is taken; for audits. Equal arguments give equal
+    called in every noisy round before its step is taken; noise: what draws it; both are for audits.
+    Equal arguments give equal
     results on the same kind of device.
 
     Raises `GraphDPError` on arguments that do not fit together, on a noise multiplier of 0 (or
@@ -75,7 +77,7 @@ def train(
         own = [members[s] for s in chunk]
         job = Chunk(layout, source, labels[chunk], own, like, train_history)
         watch = observe and (lambda *round, chunk=chunk: observe(chunk, *round))
-        rounds = job.fit(training, checkpoint, name, watch)
+        rounds = job.fit(training, checkpoint, name, noise, watch)
         for s, result in zip(chunk, job.results(checkpoint, rounds, posteriors), strict=True):
             results[s] = result
     return results  # type: ignore[return-value]
@@ -173,7 +175,7 @@ def _member_bytes(
     copies = 6  # parameters, gradients, two moments, work space, checkpoint
     rows, row, own = num_train, 4 * layout.width, 0
     if isinstance(training, DPAdam):
-        copies += 2 * GaussianNoise.STEPS
+        copies += 8  # words of 64 bits, and parts of the noise in float64
         rows = width_of(training)
         if isinstance(layout.network, StageClassifier):
             own = num_train * layout.network.hidden * layout.network.aggregates

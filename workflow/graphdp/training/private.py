@@ -1,4 +1,4 @@
-"""One step of DP-SGD on a stack: per-sample clipping by ghost norms, and Gaussian noise.
+"""One step of DP-SGD on a stack: per-sample clipping by ghost norms.
 
 Source: Abadi et al., "Deep Learning with Differential Privacy" (CCS 2016), Algorithm 1, with each
 sample's gradient over all parameters of a model clipped to L2 norm C. Under add/remove of one
@@ -42,27 +42,3 @@ def add_clipped_gradients(
     for delta in deltas:
         delta.g.mul_(factors.unsqueeze(1))
         delta.add_to(gradients)
-
-
-class GaussianNoise:
-    """N(0, scales[s]²) for every parameter of every member, from the members' own streams.
-
-    seeds: one per member. scales: (S, 1), noise_multiplier · sensitivity. The noise is drawn on
-    the device that trains: the same seed gives the same noise on the same kind of device only.
-    """
-
-    STEPS = 8  # steps drawn at once; part of the stream's definition
-
-    def __init__(self, seeds: list[int], scales: Tensor, size: int):
-        self._generators = [torch.Generator(scales.device).manual_seed(seed) for seed in seeds]
-        self._scales = scales
-        self._draw = scales.new_empty(self.STEPS, size)
-
-    def steps(self) -> Tensor:
-        """The noise of the next `STEPS` steps: (STEPS, S, P)."""
-        members, size = len(self._generators), self._draw.shape[1]
-        noise = self._draw.new_empty(self.STEPS, members, size)
-        for s, generator in enumerate(self._generators):
-            self._draw.normal_(generator=generator)
-            torch.mul(self._draw, self._scales[s], out=noise[:, s])
-        return noise

@@ -10,6 +10,7 @@ from graphdp import io
 from graphdp.methods.block import Block
 from graphdp.methods.registry import card
 from graphdp.methods.settings import key
+from graphdp.noise import GENERATOR
 from graphdp.privacy import calibrated
 from graphdp.workflow import job
 
@@ -17,8 +18,9 @@ from graphdp.workflow import job
 def write_rows(path: str, models: list[tuple[int, dict[str, Any], Any]], block: Block) -> None:
     """Write the rows of a training job's (seed, setting, fitted model) triples as CSV.
 
-    A model's `executed` says how every phase of its plan was run. If its training history was kept,
-    the column `curves` holds the training and validation accuracies after each epoch of each stage:
+    A model's `executed` says how every phase of its plan was run; `noise` names the generator of
+    its Gaussian noise, if it has any. If its training history was kept, the column `curves` holds
+    the training and validation accuracies after each epoch of each stage:
     {"train": [[...], ...], "val": [[...], ...]}.
 
     `cpu_seconds` and `wall_seconds` are the job's own, process start included, divided by its
@@ -46,6 +48,7 @@ def write_rows(path: str, models: list[tuple[int, dict[str, Any], Any]], block: 
                 "test_accuracy": model.test_accuracy,
                 "train_accuracy": model.train_accuracy,
                 "noise_multiplier": calibrated.noise_multiplier(entry) or None,
+                "noise": GENERATOR if model.executed else "",
                 "best_epoch": model.best_epoch,
                 "checkpoint": block.checkpoint,
                 **origin,

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from graphdp.errors import GraphDPError
+from graphdp.noise import GridNoise, NoiseSource
 from graphdp.rng import generator, stream_seed
 from graphdp.training.descent import Rounds, clipping_factors, descend, dropped, views
 from graphdp.training.members import Fitted, check_checkpoint, like_of
@@ -188,6 +189,7 @@ def train_classifier(
     *,
     learning_rate: float,
     stream: tuple,
+    noise: NoiseSource = GridNoise,
     checkpoint: str = "best_validation",
     device: str = "auto",
     label: str = "",
@@ -198,7 +200,7 @@ def train_classifier(
     x: the rows of X (`rows_of`) on the same device. z: float32 (n, h). labels: int64 (n,).
     split: train, validation and test nodes, int64. checkpoint: "best_validation" keeps the first
     epoch of highest validation accuracy, "last" the last. stream: "init", "sampling", "noise" and
-    "dropout" are appended to it.
+    "dropout" are appended to it. noise: what draws that of noisy rounds.
 
     Raises GraphDPError on arguments that do not fit together.
     """
@@ -233,6 +235,7 @@ def train_classifier(
         split[0],
         learning_rate,
         stream,
+        noise=noise,
         after_epoch=end_epoch,
         label=label,
     )

@@ -78,7 +78,7 @@ def embed(
         model = (trained or _trained)(block, seed, setting, rows)
         planned = calibrated.phases(block.entry(setting["plan"], seed)).get("release")
         noise_std = planned.run.noise_std if planned else 0.0
-        stream = *_stream(block, seed, setting), "release"
+        stream = block.noise_stream(seed, "embedding", key(setting), "release")
         drawn: list[float] = []
         name = embedding_name(seed, setting)
         embeddings[name] = made(rows, model.weight, model.bias, noise_std, stream, drawn)
@@ -106,17 +106,12 @@ def _rows(block: Block, seed: int, setting: dict[str, Any]):
     return bounded_rows(graph, bound, stream_seed(*name))
 
 
-def _stream(block: Block, seed: int, setting: dict[str, Any]) -> tuple:
-    """The name of the random streams of an embedding and its release."""
-    return block.stream(seed, "embedding", key(setting))
-
-
 def _trained(block: Block, seed: int, setting: dict[str, Any], rows):
     """DP-Emb of one run, trained on the rows of A."""
     from graphdp.methods.dpdgc.network import train_embedding
 
     graph, corrected, observe = block.graph, block.method == "dpdgc", block.observe
-    split, stream = block.split(seed), _stream(block, seed, setting)
+    split, stream = block.split(seed), block.stream(seed, "embedding", key(setting))
     shape = setting["hidden"], graph.num_classes
     fixed = (
         head(*shape, (*stream, "head"))
@@ -142,6 +137,7 @@ def _trained(block: Block, seed: int, setting: dict[str, Any], rows):
         checkpoint="last" if corrected and is_private(block.level) else block.checkpoint,
         device=block.device,
         label=f"embedding, seed {seed}",
+        noise=block.noise_source,
         observe=observe and (lambda *noisy_round: observe("embedding", [seed], *noisy_round)),
     )
 
@@ -211,12 +207,12 @@ def release(
     exact in float64 (`graphdp.releases.aggregation`): without an edge, one row lacks exactly one
     row of W. drawn: receives s, if noise was added.
     """
-    from graphdp import rng
+    from graphdp.noise import GridNoise, add_noise
     from graphdp.releases import aggregation
 
     noisy = aggregation.sum_in_edges(rows, aggregation.normalize_rows(weight))
     if noise_std:
-        noisy += noise_std * rng.generator(*stream, repr(noise_std)).standard_normal(noisy.shape)
+        noisy = add_noise(noisy, noise_std, GridNoise([(*stream, repr(noise_std))]))
         if drawn is not None:
             drawn.append(noise_std)
     return aggregation.normalize_rows(noisy + bias)
@@ -231,14 +227,16 @@ def release_as_implemented(
 ) -> np.ndarray:
     """What the authors' code computes: rows of W as they are, noise c·s with c = 1e-8, and Z not
     normalised. Float32 (n, h). No ε holds for it. drawn: receives s, as the plan claims it."""
-    from graphdp import rng
+    from graphdp.noise import GridNoise, add_noise
     from graphdp.releases import aggregation
 
     noisy = aggregation.sum_in_edges(rows, weight)
-    draw = rng.generator(*stream, repr(noise_std)).standard_normal(noisy.shape)
-    if noise_std and drawn is not None:
-        drawn.append(noise_std)
-    return (noisy + OFFICIAL_ROW_NORM * noise_std * draw + bias).astype(np.float32)
+    if noise_std:
+        noise = GridNoise([(*stream, repr(noise_std))])
+        noisy = add_noise(noisy, OFFICIAL_ROW_NORM * noise_std, noise)
+        if drawn is not None:
+            drawn.append(noise_std)
+    return (noisy + bias).astype(np.float32)
 
 
 def fit(
@@ -279,6 +277,7 @@ def fit(
                 _rounds(block, seed, plan_settings(block.level, setting), "classifier", passes),
                 learning_rate=setting["learning_rate"],
                 stream=block.stream(seed, "classifier", key(setting)),
+                noise=block.noise_source,
                 checkpoint=block.checkpoint,
                 device=block.device,
                 label=f"classifier, seed {seed}",

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from graphdp.errors import GraphDPError
+from graphdp.noise import GridNoise, NoiseSource
 from graphdp.privacy.execution import Execution
 from graphdp.rng import generator, stream_seed
 from graphdp.training.descent import Observer, Rounds, clipping_factors, descend, dropped, views
@@ -152,6 +153,7 @@ def train_embedding(
     device: str = "auto",
     label: str = "",
     dtype: torch.dtype = torch.float32,
+    noise: NoiseSource = GridNoise,
     observe: Observer | None = None,
 ) -> Embedding:
     """Train DP-Emb on the rows of A, the lists of the nodes (Algorithm 2, line 13).
@@ -160,9 +162,9 @@ def train_embedding(
     points to. labels: int64 (n,). train, val: int64 nodes. head: R (h, C) and its bias (C,).
     normalised: keep the rows of W at norm c = 1 from the start and after every step; being a
     function of the noisy weights alone, that is post-processing. batch_norm, labels_shift and
-    dropout (a rate): as `EmbeddingGradient`. weight_decay, observe: as `descend`. checkpoint:
-    "last", or "best_validation", which reads the edges and labels of the validation nodes without
-    noise.
+    dropout (a rate): as `EmbeddingGradient`. weight_decay, noise, observe: as `descend`.
+    checkpoint: "last", or "best_validation", which reads the edges and labels of the validation
+    nodes without noise.
 
     stream: "init", "sampling", "noise" and "dropout" are appended to it. Equal arguments give equal
     results on the same kind of device. Raises GraphDPError on arguments that do not fit together.
@@ -218,6 +220,7 @@ def train_embedding(
         weight_decay=weight_decay,
         after_step=normalise,
         after_epoch=keep_best if checkpoint == "best_validation" else lambda: None,
+        noise=noise,
         observe=observe,
         label=label,
     )

@@ -11,6 +11,7 @@ from graphdp.audit.bound import CONFIDENCE, lower_bound
 from graphdp.audit.canaries import HIDDEN, Training
 from graphdp.audit.claims import Claim
 from graphdp.audit.graph_pairs import Construction, Mechanism
+from graphdp.audit.lattice_claims import lattice_claims
 from graphdp.audit.training_claims import training_claims
 from graphdp.graphs.bounds import bound_name
 from graphdp.methods.gap import release_settings
@@ -231,7 +232,9 @@ def _classifier(settings: Mapping[str, Any]) -> Plan:
 _FIT = {"hidden": HIDDEN, "encoder_layers": 0, "hops": 2, "max_degree": _MAX_DEGREE}
 
 
-def _released(x: Any, seeds: list[int], setting: dict[str, Any]) -> tuple[dict, list[dict], Any]:
+def _released(
+    x: Any, seeds: list[int], setting: dict[str, Any], folder: str
+) -> tuple[dict, list[dict], Any]:
     """What "fit" reads where the aggregates, released before, are the features once more."""
     settings = release_settings("node", setting)
     records = [{"seed": s, "settings": settings, "key": "", "executed": None} for s in seeds]
@@ -257,5 +260,6 @@ CLAIMS = (
         "node_add_remove",
         "public_candidates",
     ),
+    *lattice_claims("classifier", "GAP's classifier", _TRAINING, _classifier),
     *training_claims("classifier", "GAP's classifier", _TRAINING, _classifier),
 )

@@ -98,7 +98,7 @@ def aggregate(block: Block, settings: list[dict[str, Any]], encoders, masks, cac
             hops=setting["hops"] if planned is None else planned.run.count,
             noise_std=planned.run.noise_std if planned else 0.0,
             private=planned is not None,
-            stream=block.stream(seed, "aggregation", key(setting)),
+            stream=block.noise_stream(seed, "aggregation", key(setting)),
             sensitivity=planned.run.sensitivity if planned else 0.0,
         )
 

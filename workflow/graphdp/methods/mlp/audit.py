@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from graphdp.audit.canaries import HIDDEN, Training
+from graphdp.audit.lattice_claims import lattice_claims
 from graphdp.audit.training_claims import training_claims
 from graphdp.methods.mlp.method import fit
 from graphdp.methods.mlp.plan import mlp_plan
@@ -14,6 +15,8 @@ def _plan(settings: Mapping[str, Any]) -> Plan:
     return mlp_plan("node", **settings)
 
 
-CLAIMS = tuple(
-    training_claims("mlp", "MLP-DP", Training(fit, {"hidden": HIDDEN, "layers": 3}), _plan)
+_TRAINING = Training(fit, {"hidden": HIDDEN, "layers": 3})
+CLAIMS = (
+    *training_claims("mlp", "MLP-DP", _TRAINING, _plan),
+    *lattice_claims("mlp", "MLP-DP", _TRAINING, _plan),
 )

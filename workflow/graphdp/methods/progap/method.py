@@ -217,7 +217,7 @@ def _release(
             hops=1,
             noise_std=planned.run.noise_std if planned else 0.0,
             private=planned is not None,
-            stream=block.stream(seed, "aggregation", stage, name[1]),
+            stream=block.noise_stream(seed, "aggregation", stage, name[1]),
             renormalise=False,
             sensitivity=planned.run.sensitivity if planned else 0.0,
         )

@@ -47,8 +47,8 @@ def perturb(
     for seed, setting in block.runs(settings):
         entry = calibrated.lookup(block.calibrations, setting, block.split(seed).train.size)
         epsilons = calibrated.pure_epsilons(entry)
-        # Another ε draws other noise, and so does another graph by its name in the stream.
-        name = block.stream(seed, "perturbation", key(setting), *epsilons.values())
+        # Another ε draws other noise.
+        name = block.noise_stream(seed, "perturbation", key(setting), *epsilons.values())
         graphs[seed, release_name(setting)] = perturbation.perturb(
             block.graph.indptr,
             block.graph.indices,
@@ -153,6 +153,7 @@ def _fit_private(block: Block, settings: list[dict[str, Any]], masks, cache) -> 
                 max_grad_norm=planned.run.max_grad_norm,
                 noise_std=planned.run.noise_std,
             ),
+            noise=block.noise_source,
             device=block.device,
             memory_mb=block.memory_mb,
             label=f"sage {count + 1} of {len(runs)}",
@@ -166,7 +167,7 @@ def _fit_private(block: Block, settings: list[dict[str, Any]], masks, cache) -> 
             hops=1,
             noise_std=planned.run.noise_std,
             private=True,
-            stream=block.stream(seed, "aggregation", key(setting)),
+            stream=block.noise_stream(seed, "aggregation", key(setting)),
             renormalise=False,
             sensitivity=planned.run.sensitivity,
         )

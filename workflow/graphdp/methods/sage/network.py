@@ -17,14 +17,14 @@ from torch import Tensor
 
 from graphdp.data.graph import InEdges
 from graphdp.errors import GraphDPError
+from graphdp.noise import GridNoise, NoiseSource
 from graphdp.privacy.execution import Execution
 from graphdp.progress import progress
-from graphdp.rng import generator, stream_seed
+from graphdp.rng import generator
 from graphdp.training.layout import Layout
 from graphdp.training.members import Member, like_of
 from graphdp.training.networks import Sage
 from graphdp.training.optimiser import Adam
-from graphdp.training.private import GaussianNoise
 from graphdp.training.sampling import fixed_size_sample
 from graphdp.training.sparse_rows import rows_of
 
@@ -66,6 +66,7 @@ def train_private(
     member: Member,
     training: FixedSizeDP,
     *,
+    noise: NoiseSource = GridNoise,
     device: str = "auto",
     memory_mb: int = 2048,
     label: str = "",
@@ -73,9 +74,9 @@ def train_private(
 ) -> PrivateSage:
     """Train one member by DP-Adam over sub-graphs, without validating in between.
 
-    edges: the bounded graph's in-edges. Raises `GraphDPError` for a network with batch norm or with
-    more than one message-passing layer, for noise that is not above 0, and if the parameters become
-    infinite.
+    edges: the bounded graph's in-edges. noise: what draws the noise. Raises `GraphDPError` for a
+    network with batch norm or with more than one message-passing layer, for noise that is not above
+    0, and if the parameters become infinite.
     """
     if network.batch_norm or network.dropout or network.mp_layers != 1:
         raise GraphDPError("DP training needs one message-passing layer, no batch norm or dropout")
@@ -86,18 +87,18 @@ def train_private(
     targets = torch.from_numpy(np.array(labels)).to(like.device)
     values = initial(network, generator(*member.stream, "init")).to(like)[None]
     adam = Adam(values, like.new_full((1, 1), member.learning_rate))
-    # Another noise multiplier draws other noise: the same noise at two scales would cancel.
-    seed = stream_seed(*member.stream, "noise", member.noise_multiplier)
-    noise = GaussianNoise([seed], like.new_full((1, 1), training.noise_std), values.shape[1])
+    # Another scale draws other noise: the same noise at two scales would cancel.
+    drawn = noise([(*member.stream, "noise", repr(training.noise_std))])
+    std = torch.tensor([training.noise_std], dtype=torch.float64)
     batches = generator(*member.stream, "sampling")
     done = 0
     steps = range(training.steps)
-    for step in progress(steps, label) if label else steps:
-        if step % noise.STEPS == 0:
-            drawn = noise.steps()
+    for _ in progress(steps, label) if label else steps:
         batch = member.train[fixed_size_sample(member.train.size, training.batch_size, batches)]
         clipped = samples.clipped_sum(values[0], batch, targets, training.max_grad_norm, memory_mb)
-        adam.step((clipped + drawn[step % noise.STEPS, 0])[None] / training.batch_size)
+        noisy = clipped[None]
+        drawn.add(noisy, std)
+        adam.step(noisy.div_(training.batch_size))
         done += 1
     assert done == training.steps, "rounds executed must be those accounted"
     if not torch.isfinite(values).all():

@@ -1,0 +1,208 @@
+"""Gaussian noise as it is drawn: keyed, off any lattice, and how far from ideal it can be.
+
+**Bits.** AES-256 in counter mode (`cryptography`), a key for every stream (`rng.stream_key`).
+
+**Normals.** Box and Muller (1958) in float64: of two words of 64 bits the pair (r cos θ, r sin θ)
+with r = √(-2 ln u). u has 63 bits, and 126 more where it is below 2⁻²⁰; θ has 53.
+
+**Sum and grid.** A sum f and its noise are added in float64 and rounded to multiples of g, the
+power of two with σ/32 < g ≤ σ/16 (`grid_of`): y = g (k + rint(f/g - k + ẑ σ/g)), k = rint(f/g).
+f/g, k and their difference are exact (short of underflow and overflow) and zero has one sign, so no
+last bit of a sum gets out. g depends on σ alone, which is public: to round the ideal f + σ z to it
+is post-processing. It adds less than 3.3e-4 to the variance.
+
+**How far from ideal.** Take the words as the leading bits of ideal uniforms, z as the ideal pair of
+these, and measure in units of σ. u is wrong by a factor of 1 ± 2⁻⁵¹, where 2⁻²⁰ ≤ u < 2⁻¹³ of
+1 ± 2⁻⁶⁴/u, which moves r by less than 2⁻⁴⁶; θ by 2⁻⁴⁹·⁷ at most. With the float operations, those
+of the sum included and all within two units of the last place, each coordinate is within
+η(r) = 2⁻⁵¹/r + 2⁻⁴⁵ of the ideal one for r ≤ 12 (`tests/test_noise.py` holds ẑ against exact
+arithmetic). A cell of the grid, of ideal probability P, then has one between those of the cell made
+smaller and larger by η on all sides:
+
+- 2⁻⁴⁵ moves at most 4 · 2⁻⁴⁵ · 32 · e^1.1 P < 2⁻³⁶ P: sides are σ/32 or longer, and within a cell
+  the density varies by a factor of less than e^1.1
+- 2⁻⁵¹/r matters near the origin. Along a side that meets it lies ∫ 2 η(r) dr / 2π, for r > 2⁻²⁵,
+  and within that radius 2⁻⁵¹ in all: together less than 2⁻⁴⁷, of a cell with P > 2⁻¹³, hence less
+  than 2⁻³⁴ P
+
+So a pair's cell has P (1 ± 1.5 · 2⁻³⁶), but for the nine cells at most that come within σ/32 of the
+origin, which have P (1 ± 2⁻³³) and together less than 2⁻⁸ of all probability. The logarithm of
+what is drawn over what is ideal, summed over N draws, is a martingale but for its drift. Its steps,
+one for a pair (for a lone normal, whose cell is a strip, with less than a quarter of the variance),
+are below c = 2⁻³², of variance below v = 2⁻⁷⁰, with a drift below v. By Freedman's inequality
+(1975) it is below
+
+    a = √(N v ln(2/t)) + c ln(2/t) + N v
+
+but for a chance of t, and likewise its negative under the ideal noise. Hence what is (ε, δ)-DP with
+ideal noise is, as it is drawn,
+
+    (ε + 2a, e^a (δ + (1 + e^(ε + a)) (t + s)))-DP,   s the chance of an r above 12, below N 1e-31
+
+(`as_drawn`).
+
+**What that rests on.** That AES in counter mode cannot be told from random bits (even a random
+function costs 2⁻⁵⁹ a stream here), and that whoever attacks does not know the key. In a study the
+key follows from its public seed, so that anybody can replay it: its ε speaks of the mechanism, not
+of that copy. f is the sum as computed: that a sum of clipped gradients in float32 moves by no more
+than the clip but for its rounding is not proven here.
+
+Sources: Mironov, "On Significance of the Least Significant Bits for Differential Privacy" (CCS
+2012); Holohan and Braghin, "Secure Random Sampling in Differential Privacy" (ESORICS 2021).
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from graphdp.errors import GraphDPError
+from graphdp.rng import stream_key
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+#: What rows and statements call this generator; other noise has another name.
+GENERATOR = "aes-256-ctr, grid"
+#: What `as_drawn` is stated for: more Gaussian draws than any model of the papers takes.
+MOST_DRAWS = 2**36
+
+_STEP, _VARIANCE = 2.0**-32, 2.0**-70  # c and v of the docstring
+_PART = 1 << 16  # pairs whose noise is made at once
+_MASK = (1 << 63) - 1
+_RARE = 1 << 43  # u below 2⁻²⁰ has further bits
+
+
+def grid_of(noise_std: float) -> float:
+    """g, the grid of noisy sums: the power of two in (σ/32, σ/16].
+
+    Raises `GraphDPError` unless `noise_std` is positive and finite, and floats have room around it.
+    """
+    if not 2.0**-900 < noise_std < 2.0**900:
+        raise GraphDPError(f"noise of scale {noise_std} with a finite ε: calibrate the noise")
+    return 2.0 ** (math.frexp(noise_std)[1] - 5)
+
+
+def as_drawn(epsilon: float, delta: float, draws: int = MOST_DRAWS) -> tuple[float, float]:
+    """(ε, δ) of a mechanism as it is drawn, from those with ideal noise: see above, t = 1e-25 e^-ε.
+
+    draws: Gaussian numbers of a model, in all its phases. δ is at most 1.
+    Raises `GraphDPError` for more than `MOST_DRAWS`, and for an ε that is not finite.
+    """
+    if not 0 <= draws <= MOST_DRAWS:
+        raise GraphDPError(f"{draws} Gaussian draws: the sampler is analysed for up to 2^36")
+    if not 0 <= epsilon < math.inf:
+        raise GraphDPError(f"epsilon {epsilon}: there is no noise to speak of")
+    logs = math.log(2e25) + epsilon
+    a = math.sqrt(draws * _VARIANCE * logs) + _STEP * logs + draws * _VARIANCE
+    if epsilon > 300:
+        return epsilon + 2 * a, 1.0
+    failure = 1e-25 * math.exp(-epsilon) + draws * 1e-31
+    return epsilon + 2 * a, min(1.0, math.exp(a) * (delta + (1 + math.exp(epsilon + a)) * failure))
+
+
+class Noise(Protocol):
+    """Gaussian noise of several streams, one per row of what it is added to."""
+
+    def add(self, sums: "Tensor", noise_std: "Tensor") -> None:
+        """Add N(0, noise_std²) to `sums` (S, P) in place; noise_std float64 (S,), positive."""
+
+
+#: Names of streams -> their noise.
+NoiseSource = Callable[[Sequence[tuple]], Noise]
+
+
+class GridNoise:
+    """The noise of this module, of one stream per row; every `add` continues the streams.
+
+    Equal names give equal noise, on a GPU as on a CPU up to a chance of 2⁻⁴⁰ or so a draw, where
+    the last bits of ẑ decide between two cells.
+    """
+
+    def __init__(self, names: Sequence[tuple]):
+        self._streams = [Words(*name) for name in names]
+
+    def add(self, sums: "Tensor", noise_std: "Tensor") -> None:
+        """See `Noise.add`. Raises `GraphDPError` for a scale that is not positive and finite."""
+        import torch
+
+        if not sums.numel():
+            return
+        grids = noise_std.new_tensor([grid_of(scale) for scale in noise_std.tolist()])[:, None]
+        per_grid = (1 / grids).to(sums.device, torch.float64)  # exact, as a product with it
+        scales = noise_std[:, None].to(per_grid) * per_grid
+        grids = grids.to(per_grid)
+        rows, size = sums.shape
+        pairs = (size + 1) // 2
+        # On a CPU in parts that fit into a cache.
+        step = max(1, _PART // rows) if sums.device.type == "cpu" else pairs
+        for start in range(0, pairs, step):
+            noise = self._normals(min(step, pairs - start), sums.device)
+            some = sums[:, 2 * start : 2 * (start + step)]
+            noise = noise[:, : some.shape[1]].mul_(scales)
+            cells = some.to(torch.float64).mul_(per_grid)
+            nearest = cells.round().add_(0.0)  # no -0: it would tell the sign of a small sum
+            some.copy_(noise.add_(cells.sub_(nearest)).round_().add_(nearest).mul_(grids))
+
+    def _normals(self, pairs: int, device: "torch.device | str" = "cpu") -> "Tensor":
+        """The next normals of every stream: float64 (S, 2 pairs)."""
+        import torch
+
+        words = np.empty((2, len(self._streams), pairs), np.uint64)
+        for s, one in enumerate(self._streams):
+            one.fill(words[0, s], words[1, s])
+        u_words, angles = torch.from_numpy(words.view(np.int64)).to(device)
+        bits = u_words.bitwise_and_(_MASK)
+        u = bits.to(torch.float64).add_(0.5)
+        if int(bits.min()) < _RARE:
+            rare = (bits < _RARE).nonzero()  # ordered by row, then by column
+            counts = np.bincount(rare[:, 0].cpu().numpy(), minlength=len(words[0]))
+            more = [s.further_bits(n) for s, n in zip(self._streams, counts, strict=True) if n]
+            at = rare[:, 0], rare[:, 1]
+            u[at] = bits[at].to(torch.float64) + torch.from_numpy(np.concatenate(more)).to(u)
+        r = u.mul_(2.0**-63).log_().mul_(-2.0).sqrt_()
+        angle = angles.bitwise_right_shift_(11).to(torch.float64).mul_(2 * math.pi * 2.0**-53)
+        found = r.new_empty(len(r), pairs, 2)
+        torch.mul(torch.cos(angle), r, out=found[..., 0])
+        torch.mul(angle.sin_(), r, out=found[..., 1])
+        return found.view(len(r), 2 * pairs)
+
+
+class Words:
+    """The random words of one stream, in order."""
+
+    def __init__(self, *name: int | str | float):
+        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+        def encryptor(part: int):
+            mode = modes.CTR((part << 126).to_bytes(16, "big"))
+            return Cipher(algorithms.AES(stream_key(*name)), mode).encryptor()
+
+        # Three parts of one counter, 2¹²⁶ blocks each.
+        self._u, self._angles, self._further = (encryptor(part) for part in range(3))
+
+    def fill(self, u: np.ndarray, angles: np.ndarray) -> None:
+        """The words of the next pairs: uint64 (m,) each."""
+        zeros = bytes(8 * len(u))
+        for part, words in ((self._u, u), (self._angles, angles)):
+            part.update_into(zeros, words.view(np.uint8).data)
+
+    def further_bits(self, size: int) -> np.ndarray:
+        """126 bits each for `size` small u: float64 in [0, 1)."""
+        words = np.empty((size, 2), np.uint64)
+        self._further.update_into(bytes(words.nbytes), words.view(np.uint8).data)
+        return (words >> np.uint64(1)).astype(np.float64) @ [2.0**-63, 2.0**-126]
+
+
+def add_noise(sums: np.ndarray, noise_std: float, noise: GridNoise) -> np.ndarray:
+    """`sums`, float64 of any shape, with the noise of one stream: a new float64 array.
+
+    Raises `GraphDPError` for a scale that is not positive and finite.
+    """
+    import torch
+
+    noisy = np.array(sums, np.float64).reshape(1, -1)
+    noise.add(torch.from_numpy(noisy), torch.tensor([noise_std], dtype=torch.float64))
+    return noisy.reshape(np.shape(sums))
