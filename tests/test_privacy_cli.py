@@ -44,6 +44,36 @@ def test_text_names_delta_adjacency_and_status(capsys):
         assert part in output.out
 
 
+def test_a_delta_that_would_allow_to_publish_a_node_is_refused_or_warned_of(capsys):
+    """Refused where the claim is corrected; of the papers' own claims warned, off the JSON."""
+    loose = NODE.replace("1e-5", "0.5")
+    status, output = run(capsys, f"{loose} --json")
+    assert status == 0 and json.loads(output.out)["delta"] == 0.5
+    assert "warning: delta 0.5 is not below 1/19800" in output.err and "at most 1e-05" in output.err
+    corrected = loose.replace("calibrate gap", "calibrate dpdgc").replace(" --hops 2", "")
+    status, output = run(capsys, corrected)
+    assert status == 2 and output.out == ""
+    assert output.err.startswith("graphdp: delta 0.5 is not below 1/19800")
+    # Just below one over the nodes it is taken, without a word.
+    status, output = run(capsys, NODE.replace("1e-5", str(0.999 / 19800)))
+    assert status == 0 and output.err == ""
+
+
+def test_without_noise_no_status_is_claimed(capsys):
+    status, output = run(capsys, "calibrate gap --level edge --epsilon inf --hops 2")
+    assert status == 0 and "no noise, no guarantee" in output.out
+    assert "proven" not in output.out and "claim under" not in output.out
+
+
+@pytest.mark.parametrize("epsilon", ["1e-300", "1e-9", "9e-7"])
+def test_a_tiny_epsilon_is_one_clear_line(capsys, epsilon):
+    for line in (f"calibrate gap --level edge --epsilon {epsilon} --delta 1e-7 --hops 2",
+                 NODE.replace("--epsilon 8", f"--epsilon {epsilon}")):  # fmt: skip
+        status, output = run(capsys, line)
+        assert status == 2 and output.out == ""
+        assert output.err.count("\n") == 1 and "give at least 1e-06, or 0" in output.err
+
+
 def test_delta_defaults_to_the_papers_choice_at_node_level_only(capsys):
     default = run(capsys, f"{NODE.replace('--delta 1e-5 ', '')} --json")[1].out
     assert json.loads(default)["delta"] == 1e-5

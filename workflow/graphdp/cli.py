@@ -253,13 +253,34 @@ def _delta(arguments: argparse.Namespace, plan: Plan) -> float | None:
     raise GraphDPError(f"give --delta, below one over the number of {counts}")
 
 
+def _check_delta(plan: Plan, delta: float | None, train_nodes: int | None) -> None:
+    """A δ that a model which publishes one protected unit outright would meet: refused where the
+    claim is corrected, and warned of where it is the paper's.
+
+    Known here are the training nodes alone, of which there are no more than protected nodes.
+    """
+    known = adjacency(plan.adjacency)
+    if delta is None or not train_nodes or known is None or known.counts == "edges":
+        return
+    if delta * train_nodes >= 1:
+        what = (
+            f"delta {delta:g} is not below 1/{train_nodes}, one over the number of protected "
+            f"nodes: it allows to publish one; take at most {default_delta(train_nodes):g}"
+        )
+        if plan.basis == "corrected":
+            raise GraphDPError(what)
+        print(f"graphdp: warning: {what}", file=sys.stderr)
+
+
 def render(calibration: Calibration) -> str:
     """The calibration as text: noise, the accounting table, and what the ε means."""
     plan = calibration.plan
     noise = calibration.noise_multiplier
+    claim = f"claim under {plan.adjacency}, status {plan.status}"
+    if calibration.target_epsilon == math.inf:
+        claim = "no noise, no guarantee"
     lines = [
-        f"{plan.method}, {plan.level} level, {plan.basis}: claim under {plan.adjacency}, "
-        f"status {plan.status}",
+        f"{plan.method}, {plan.level} level, {plan.basis}: {claim}",
         f"noise multiplier: {'none, nothing is released' if noise is None else f'{noise:.6g}'}",
         "",
         f"{'accountant':<15}{'epsilon':>10}{'delta':>9}{'order':>7}  method",
@@ -273,14 +294,16 @@ def render(calibration: Calibration) -> str:
             f"  {entry.method}{library}"
         )
     lines += ["", *(f"- {assumption}" for assumption in plan.assumptions)]
-    if plan.status == "refuted":
+    if plan.status == "refuted" and calibration.target_epsilon < math.inf:
         lines.append("A counterexample to this claim exists: read its epsilon as none.")
     return "\n".join(lines)
 
 
 def _calibrate(arguments: argparse.Namespace) -> str:
     plan = _plan(arguments)
-    result = calibrate(plan, arguments.epsilon, _delta(arguments, plan), with_pld=True)
+    delta = _delta(arguments, plan)
+    _check_delta(plan, delta, getattr(arguments, "train_nodes", None))
+    result = calibrate(plan, arguments.epsilon, delta, with_pld=True)
     if arguments.json:
         return json.dumps(result.to_dict(), indent=2, ensure_ascii=False)
     return render(result)

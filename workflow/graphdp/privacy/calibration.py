@@ -21,6 +21,8 @@ SAFETY = 1e-6
 TOLERANCE = 1e-5
 #: A composed ε below this share of the target would waste accuracy: it is an error.
 LEAST_SHARE = 0.99
+#: A smaller target but 0 is refused: searches end at rounding errors there.
+LEAST_EPSILON = 1e-6
 #: Noise multipliers outside this range mean that the target cannot be met in earnest.
 _LEAST_NOISE, _MOST_NOISE = 1e-6, 1e9
 
@@ -111,8 +113,8 @@ def calibrate(
 ) -> Calibration:
     """The smallest noise multiplier (to 1e-5 relative) whose composed ε is at most `epsilon`.
 
-    epsilon: target ε in [0, ∞]. delta: in (0, 1), below 1 / number of units; may be None for
-    ε = 0 and ε = ∞. with_pld: also state the tight ε by privacy loss distribution, which costs
+    epsilon: target ε, 0 or in [1e-6, ∞]. delta: in (0, 1), below 1 / number of units; may be None
+    for ε = 0 and ε = ∞. with_pld: also state the tight ε by privacy loss distribution, which costs
     about 0.1 s; left out for noise so small that it would cost minutes.
 
     ε = ∞ means noise 0 and is stated as such; ε = 0 needs a plan that releases nothing.
@@ -122,6 +124,10 @@ def calibrate(
     """
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not epsilon >= 0:
         raise GraphDPError(f"epsilon is {epsilon!r}; give a number of at least 0, or inf")
+    if 0 < epsilon < LEAST_EPSILON:
+        raise GraphDPError(
+            f"epsilon {epsilon:g} is too small to calibrate: give at least {LEAST_EPSILON:g}, or 0"
+        )
     if delta is not None or 0 < epsilon < math.inf:
         delta = accounting.check_delta(delta)
     composition = plan.composition
