@@ -14,7 +14,7 @@ from graphdp.paper import labels
 from graphdp.paper.cells import known
 from graphdp.paper.figures import figures as known_figures
 from graphdp.paper.printing import Printed
-from graphdp.paper.rows import read_rows
+from graphdp.paper.rows import BEFORE, read_rows
 from graphdp.paper.select import CELL
 from graphdp.paper.tables import read_csv
 from graphdp.paper.tables import tables as known_tables
@@ -109,7 +109,20 @@ def _run_summary(rows: pd.DataFrame) -> list[tuple[str, str]]:
         ("wall time, all models added up", duration(rows["wall_seconds"].sum())),
         ("largest memory of a job", f"{rows['peak_rss_mb'].max():,.0f} MB"),
         ("checkpoint", ", ".join(c.replace("_", " ") for c in sorted(rows["checkpoint"].unique()))),
+        *([("Gaussian noise", _noise(rows))] if (rows["noise"] != "").any() else []),
     ]
+
+
+def _noise(rows: pd.DataFrame) -> str:
+    """What drew the noise of how many models, and what a reader must know of that."""
+    counts = rows.loc[rows["noise"] != "", "noise"].value_counts().sort_index()
+    said = "; ".join(f"{name}: {count:,} models" for name, count in counts.items())
+    if BEFORE in counts:
+        said += (
+            f". As {BEFORE} draws it, training noise lies on a lattice: each ε of those models is "
+            "that of the mechanism with ideal noise, not of the noise that was drawn"
+        )
+    return said
 
 
 def duration(seconds: float) -> str:
