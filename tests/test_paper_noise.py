@@ -30,15 +30,20 @@ def test_rows_that_do_not_say_it_are_older_than_the_generator(rows, tmp_path):
 
 def test_a_report_warns_of_noise_on_a_lattice(rows, tmp_path):
     path = tmp_path / "rows.csv"
-    rows.to_csv(path, index=False)
-    old = dict(report._run_summary(read_rows(path)))["Gaussian noise"]
-    count = (read_rows(path)["noise"] == BEFORE).sum()
-    assert old.startswith(f"{BEFORE}: {count:,} models. As {BEFORE} draws it")
-    assert "lies on a lattice" in old
-    rows["noise"] = GENERATOR
-    rows.to_csv(path, index=False)
-    new = dict(report._run_summary(read_rows(path)))["Gaussian noise"]
-    assert new == f"{GENERATOR}: {len(rows):,} models"
-    rows["noise"] = ""
-    rows.to_csv(path, index=False)
-    assert "Gaussian noise" not in dict(report._run_summary(read_rows(path)))
+
+    def said(noise):
+        changed = rows if noise is None else rows.assign(noise=noise)
+        changed.to_csv(path, index=False)
+        found = read_rows(path)
+        meanings = {who: text for who, text, _ in report._meanings(found, [])}
+        return dict(report._run_summary(found)).get("Gaussian noise"), meanings, found
+
+    tile, meanings, found = said(None)
+    count = (found["noise"] == BEFORE).sum()
+    assert tile == f"{BEFORE}: {count:,} models"
+    assert "lies on a lattice" in meanings[f"Noise by {BEFORE}, {count:,} models"]
+    tile, meanings, _ = said(GENERATOR)
+    assert tile == f"{GENERATOR}: {len(rows):,} models"
+    assert not any("lattice" in text for text in meanings.values())
+    tile, meanings, _ = said("")
+    assert tile is None and not any("lattice" in text for text in meanings.values())

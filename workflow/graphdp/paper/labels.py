@@ -163,6 +163,12 @@ def explain(level: str, adjacent: str, status: str) -> str:
     return " ".join([promise, refuted or _VERDICTS[status]])
 
 
+#: Of models whose noise torch drew in float32.
+LATTICE_MEANING = (
+    "Noise of training that torch draws in float32 lies on a lattice, which gives records away to "
+    "whoever sees the noisy sums, at any ε (audits noise_lattice_*). The accuracies stand; each ε "
+    "is that of the mechanism with ideal noise, not of the noise that was drawn."
+)
 EDGE_FREE_MEANING = (
     "ε = 0 (edge level): the method reads no edges, so nothing that it releases depends on them."
 )

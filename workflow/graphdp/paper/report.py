@@ -114,15 +114,9 @@ def _run_summary(rows: pd.DataFrame) -> list[tuple[str, str]]:
 
 
 def _noise(rows: pd.DataFrame) -> str:
-    """What drew the noise of how many models, and what a reader must know of that."""
+    """What drew the noise of how many models."""
     counts = rows.loc[rows["noise"] != "", "noise"].value_counts().sort_index()
-    said = "; ".join(f"{name}: {count:,} models" for name, count in counts.items())
-    if BEFORE in counts:
-        said += (
-            f". As {BEFORE} draws it, training noise lies on a lattice: each ε of those models is "
-            "that of the mechanism with ideal noise, not of the noise that was drawn"
-        )
-    return said
+    return "; ".join(f"{name}: {count:,} models" for name, count in counts.items())
 
 
 def duration(seconds: float) -> str:
@@ -157,6 +151,8 @@ def _meanings(rows: pd.DataFrame, calibrations: list[Mapping]) -> list[tuple[str
     if edge_free:
         names = ", ".join(labels.method_label(method, "edge") for method in edge_free)
         meanings.append((f"{names} at edge level", labels.EDGE_FREE_MEANING, []))
+    if older := int((rows["noise"] == BEFORE).sum()):
+        meanings.append((f"Noise by {BEFORE}, {older:,} models", labels.LATTICE_MEANING, []))
     return meanings
 
 
