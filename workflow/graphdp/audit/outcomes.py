@@ -186,10 +186,14 @@ def _draw(results: Sequence[Mapping[str, Any]]) -> Figure:
 def _heading(group: Sequence[Mapping[str, Any]]) -> str:
     """What all of a family's ε have in common."""
     claimed = " or ".join(dict.fromkeys(basis_text(one["basis"]) for one in group))
-    if adjacency := _common(group, "claimed_adjacency"):
-        claimed += f" for {adjacency}"
     if status := _common(group, "status"):
         claimed += f", {status}"
+    if adjacency := _common(group, "claimed_adjacency"):
+        claimed += f" for {adjacency}"
+        worlds = _common(group, "adjacency")
+        if worlds and worlds != adjacency:
+            # A claim that is proven says nothing of other worlds.
+            claimed += f" alone, read here for {worlds}"
     return f"{group[0]['family']}  (ε {claimed})"
 
 
