@@ -8,6 +8,7 @@ from graphdp.workflow import job
 
 
 def main(snakemake):
+    job.set_threads(snakemake.threads)
     params = snakemake.params
     result = claims.run(claims.get(snakemake.wildcards.claim), params.draws, params.seed)
     versions = job.versions("numpy", "scipy", "torch", "autodp", "dp-accounting")
