@@ -2,9 +2,10 @@
 
 torch's `normal_` on a CPU fills float32 tensors by Box and Muller's formula from uniforms of 24
 bits: of 16 numbers in a row, j and j + 8 are σ r (cos θ, sin θ) with exp(-r²/2) a multiple of 2⁻²⁴.
-Opacus and the code of all five papers take their noise from there. Where the sum beneath is zero,
-the noise stands bare, and the attacker sees that it lies on that lattice; where it is anything
-else, the noisy sum does not. (Mironov, CCS 2012, for Laplace noise; seen here on the real loops.)
+Opacus and the code of GAP, ProGAP and DPDGC take their noise from there. Where the sum beneath is
+zero, the noise stands bare, and the attacker sees that it lies on that lattice; where it is
+anything else, the noisy sum does not. (Mironov, CCS 2012, for Laplace noise; seen here on the real
+loops.)
 """
 
 from collections.abc import Sequence
