@@ -550,13 +550,30 @@ def test_statements_name_the_unit_and_print_no_epsilon_for_the_official_code(
 def test_delta_counts_what_the_adjacency_protects(method, level, setting, delta):
     """750 of 30,000 nodes have a training label (the block models in the code's sizes): between
     graphs with a replaced node all of them are protected, whatever the method."""
-    counts = [750], 300_000, "auto"
-    (entry,) = calibrate_cell("csbm", method, level, "16", [setting], *counts, num_nodes=30_000)
+
+    def calibrated(delta, calibrate_for="published"):
+        cell = "csbm", method, level, "16", [setting], [750], 300_000, delta, calibrate_for
+        return calibrate_cell(*cell, num_nodes=30_000)[0]
+
+    entry = calibrated("auto")
     assert entry["delta"] == delta
-    if delta == 1e-5:
-        with pytest.raises(GraphDPError, match=r"delta 0\.0001 must be below 1/30000"):
-            calibrate_cell("csbm", method, level, "16", [setting], *counts[:2], 1e-4,
-                           num_nodes=30_000)  # fmt: skip
+    if entry["basis"] == "corrected":
+        with pytest.raises(GraphDPError, match=r"delta 0\.0001 is not below 1/30000"):
+            calibrated(1e-4)
+
+
+def test_a_corrected_delta_counts_all_nodes_and_a_published_one_training_nodes():
+    """Reddit, as GAP trains on it: at its published 1e-5 one of 116,713 nodes may be published."""
+
+    def calibrated(delta, calibrate_for):
+        setting = {"hops": 1, "max_degree": 100, "encoder": False} | MLP
+        cell = "reddit", "gap", "node", "8", [setting], [87_535], 10**8, delta, calibrate_for
+        return calibrate_cell(*cell, num_nodes=116_713)[0]["delta"]
+
+    assert calibrated("auto", "published") == calibrated(1e-5, "published") == 1e-5
+    assert calibrated("auto", "corrected") == calibrated(1e-6, "corrected") == 1e-6
+    with pytest.raises(GraphDPError, match=r"delta 1e-05 is not below 1/116713, .* at most 1e-6"):
+        calibrated(1e-5, "corrected")
 
 
 def test_random_search_reads_the_groups():

@@ -293,6 +293,7 @@ def page(tmp_path_factory, written):
     )
     study["published"] = published_with_an_unknown_method(PUBLISHED, folder)
     study["calibrations"][0]["assumptions"] = ["The number of edges is public."]
+    study["statistics"]["pubmed"] |= {"nodes": 100_000}  # δ is 1e-5
     made = {}
     for name in ("table1", "accuracy", "table2"):
         made[name] = folder / f"{name}.csv"
@@ -330,6 +331,7 @@ def test_the_report_says_what_ran_and_what_each_epsilon_means(page):
         "3.125",  # a calibrated noise multiplier
         "Edge level, one directed edge",
         "No ε is known to hold",
+        "GAP-NDP on pubmed. Warning: delta 1e-05 is not below 1/100000, one over the number of",
         "The number of edges is public.",
         "dataset not available: no <network>",
         "method not yet part of the pipeline",

@@ -49,11 +49,18 @@ def test_a_delta_that_would_allow_to_publish_a_node_is_refused_or_warned_of(caps
     loose = NODE.replace("1e-5", "0.5")
     status, output = run(capsys, f"{loose} --json")
     assert status == 0 and json.loads(output.out)["delta"] == 0.5
-    assert "warning: delta 0.5 is not below 1/19800" in output.err and "at most 1e-05" in output.err
+    assert "warning: delta 0.5 is not below 1/19800" in output.err and "at most 1e-5" in output.err
     corrected = loose.replace("calibrate gap", "calibrate dpdgc").replace(" --hops 2", "")
     status, output = run(capsys, corrected)
     assert status == 2 and output.out == ""
     assert output.err.startswith("graphdp: delta 0.5 is not below 1/19800")
+    # A corrected claim of a plan that is published as well, by the number of all nodes.
+    status, output = run(capsys, f"{NODE} --degree-bound public_candidates --nodes 100000")
+    assert status == 2 and "1e-05 is not below 1/100000, one over" in output.err
+    status, output = run(capsys, f"{NODE} --nodes 100000")
+    assert status == 0 and "warning: delta 1e-05 is not below 1/100000, one over" in output.err
+    status, output = run(capsys, f"{NODE} --nodes 100")
+    assert status == 2 and "--nodes 100 is below --train-nodes 19800" in output.err
     # Just below one over the nodes it is taken, without a word.
     status, output = run(capsys, NODE.replace("1e-5", str(0.999 / 19800)))
     assert status == 0 and output.err == ""
@@ -85,6 +92,8 @@ def test_delta_defaults_to_the_papers_choice_at_node_level_only(capsys):
     status, output = run(capsys, replaced)
     assert status == 2
     assert "give --delta, below one over the number of nodes" in output.err
+    status, output = run(capsys, f"{replaced} --nodes 100000 --json")
+    assert status == 0 and json.loads(output.out)["delta"] == 1e-6
 
 
 @pytest.mark.parametrize(("epsilon", "noise"), [("inf", 0.0), ("4", 1.8354)])

@@ -266,17 +266,25 @@ def test_a_claim_that_overstates_cannot_be_made(edge, changes, message):
     assert AccountingEntry.model_validate(edge.to_json()["accounting"][0]) == edge.accounting[0]
 
 
-def test_delta_must_be_below_one_over_the_units():
+def test_a_delta_that_would_allow_to_publish_an_edge_is_refused_or_warned_of():
+    many = {"num_edges": 10_000_000}
+    (published,) = make("gap", "edge", "1", [{"hops": 1}], **many)
+    assert published.uncounted[0].startswith("Warning: delta 1e-07 is not below 1/10000000, one")
     with pytest.raises(GraphDPError, match="not below 1/10000000"):
-        make("gap", "edge", "1", [{"hops": 1}], num_edges=10_000_000)
+        make("gap", "edge", "1", [{"hops": 1}], "corrected", **many)
+    (enough,) = make("gap", "edge", "1", [{"hops": 1}], num_edges=9_999_999)
+    assert not any("Warning" in line for line in enough.uncounted)
 
 
-def test_delta_counts_all_nodes_where_any_of_them_may_be_replaced():
-    grid = [{"hops": 1, "adjacency": "node_replace"}]
-    assert make("gap", "node", "8", [{"hops": 1}], num_nodes=200_000)[0].target.delta == 1e-5
-    assert make("gap", "node", "8", grid, num_nodes=99_999)[0].target.delta == 1e-5
+@pytest.mark.parametrize("setting", [{}, {"adjacency": "node_replace"}])
+def test_delta_counts_all_nodes_since_all_are_protected(setting):
+    """Also under node_add_remove: who has no training label has features and edges to protect."""
+    grid = [{"hops": 1} | setting]
+    assert "Warning" not in make("gap", "node", "8", grid, num_nodes=99_999)[0].uncounted[0]
+    warned = make("gap", "node", "8", grid, num_nodes=100_000)[0]
+    assert "1e-05 is not below 1/100000," in warned.uncounted[0]
     with pytest.raises(GraphDPError, match="1e-05 is not below 1/100000,"):
-        make("gap", "node", "8", grid, num_nodes=100_000)
+        make("gap", "node", "8", grid, "corrected", num_nodes=100_000)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The README's commands are real: each is parsed and planned as written."""
+"""The commands of README and docs are real: each is parsed and planned as written."""
 
 import os
 import re
@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text()
+README = "\n".join(path.read_text() for path in (ROOT / "README.md", *ROOT.glob("docs/*.md")))
 
 
 def commands() -> list[str]:
-    """Indented lines of the README that start with make, snakemake or graphdp, joined at `\\`."""
+    """Indented lines that start with make, snakemake or graphdp; those that end in `\\` joined."""
     text = README.replace("\\\n", " ")
     found = re.findall(r"^    ((?:make|snakemake|graphdp) .*)$", text, flags=re.MULTILINE)
     return [re.sub(r"\s+", " ", command) for command in found]
@@ -70,7 +70,7 @@ def test_an_unknown_paper_is_one_clear_line(paper):
     assert "use one of: dpdgc gap" in result.stderr
 
 
-def test_files_that_the_readme_names_exist():
+def test_files_that_readme_and_docs_name_exist():
     for name in re.findall(r"`((?:config|workflow|rules|envs)/[\w./-]+)`", README):
         if not any(mark in name for mark in "*<"):
             assert (ROOT / name).exists(), name

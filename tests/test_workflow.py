@@ -641,9 +641,9 @@ def test_bad_input_ends_with_one_line_and_a_code(finished, config, parts):
 
 def test_a_failing_job_says_why_in_its_log_and_stops_what_needs_it(project):
     """A δ that is too large for the graph: one line on the terminal, and in the log."""
-    project.configure(delta=0.5)
+    project.configure(delta=0.5, calibrate_for="corrected")
     result = project.snakemake("rows", check=False)
     assert result.returncode != 0
     log = project.folder / "results/tiny/logs/calibrate/small.log"
-    assert re.search(r"error: config: delta 0.5 must be below 1/\d+", log.read_text())
+    assert re.search(r"error: config: delta 0.5 is not below 1/\d+", log.read_text())
     assert "Traceback" not in log.read_text()

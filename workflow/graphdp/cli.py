@@ -26,6 +26,7 @@ from graphdp.privacy.protection import (
     KINDS,
     LEVELS,
     adjacency,
+    delta_fault,
     is_level,
     is_private,
     level_kind,
@@ -148,10 +149,13 @@ def build_parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--delta",
         type=float,
-        help="below 1 / number of protected units; where these are training nodes the default is "
-        "the papers' choice, 10^-(digits of their number)",
+        help="below 1 / number of protected units; where the papers count training nodes the "
+        "default is their choice, 10^-(digits of their number)",
     )
     command.add_argument("--train-nodes", type=int, help="number of training nodes")
+    command.add_argument(
+        "--nodes", type=int, help="number of all nodes (where nodes are protected, delta counts it)"
+    )
     group = command.add_argument_group("hyperparameters that the plan reads")
     for name, option in _options().items():
         flag = f"--{name.replace('_', '-')}"
@@ -247,29 +251,33 @@ def _setting(its: Card, level: str, fields: Sequence[str], given: dict[str, Any]
 def _delta(arguments: argparse.Namespace, plan: Plan) -> float | None:
     if arguments.delta is not None or arguments.epsilon in (0, math.inf):
         return arguments.delta
-    counts = adjacency(plan.adjacency).counts
-    if counts == "train":
+    known = adjacency(plan.adjacency)
+    if known.published_counts == "train":
         return default_delta(arguments.train_nodes)
-    raise GraphDPError(f"give --delta, below one over the number of {counts}")
+    if known.counts == "nodes" and arguments.nodes is not None:
+        return default_delta(arguments.nodes)
+    raise GraphDPError(f"give --delta, below one over the number of {known.counts}")
 
 
-def _check_delta(plan: Plan, delta: float | None, train_nodes: int | None) -> None:
+def _check_delta(plan: Plan, delta: float | None, arguments: argparse.Namespace) -> None:
     """A δ that a model which publishes one protected unit outright would meet: refused where the
     claim is corrected, and warned of where it is the paper's.
 
-    Known here are the training nodes alone, of which there are no more than protected nodes.
+    Without --nodes the training nodes stand for all, of which there are no fewer.
     """
+    nodes = arguments.nodes if arguments.nodes is not None else arguments.train_nodes
     known = adjacency(plan.adjacency)
-    if delta is None or not train_nodes or known is None or known.counts == "edges":
+    if delta is None or not nodes or known is None or known.counts == "edges":
         return
-    if delta * train_nodes >= 1:
-        what = (
-            f"delta {delta:g} is not below 1/{train_nodes}, one over the number of protected "
-            f"nodes: it allows to publish one; take at most {default_delta(train_nodes):g}"
+    if nodes < (arguments.train_nodes or 0):
+        raise GraphDPError(
+            f"--nodes {nodes} is below --train-nodes {arguments.train_nodes}: it counts all nodes"
         )
-        if plan.basis == "corrected":
-            raise GraphDPError(what)
-        print(f"graphdp: warning: {what}", file=sys.stderr)
+    fault = delta_fault(delta, plan.adjacency, 0, nodes)
+    if fault and plan.basis == "corrected":
+        raise GraphDPError(fault)
+    if fault:
+        print(f"graphdp: warning: {fault}", file=sys.stderr)
 
 
 def render(calibration: Calibration) -> str:
@@ -302,7 +310,7 @@ def render(calibration: Calibration) -> str:
 def _calibrate(arguments: argparse.Namespace) -> str:
     plan = _plan(arguments)
     delta = _delta(arguments, plan)
-    _check_delta(plan, delta, getattr(arguments, "train_nodes", None))
+    _check_delta(plan, delta, arguments)
     result = calibrate(plan, arguments.epsilon, delta, with_pld=True)
     if arguments.json:
         return json.dumps(result.to_dict(), indent=2, ensure_ascii=False)

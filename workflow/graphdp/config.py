@@ -206,8 +206,10 @@ class Study(_Strict):
     )
     delta: Annotated[float | str, AfterValidator(_delta)] = Field(
         "auto",
-        description="auto: 10^-digits of the number of edges (edge level), of training nodes "
-        "(node_add_remove) or of all nodes (node_replace, k_neighbor), as the papers count",
+        description="auto: 10^-digits of the number of edges (edge level) or of nodes; for "
+        "node_add_remove, unless calibrate_for is corrected, of training nodes, as the papers "
+        "count. A number not below one over that of protected edges or nodes is refused for a "
+        "corrected analysis, and warned of else",
     )
     calibrate_for: Literal["published", "corrected"] = Field(
         "published",

@@ -18,7 +18,7 @@ from graphdp.paper.rows import BEFORE, read_rows
 from graphdp.paper.select import CELL
 from graphdp.paper.tables import read_csv
 from graphdp.paper.tables import tables as known_tables
-from graphdp.privacy.protection import canonical_epsilon, is_private
+from graphdp.privacy.protection import canonical_epsilon, delta_fault, is_private
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -72,7 +72,10 @@ def render_report(
         study=context["study"],
         paper=context.get("paper") or "",
         run=_run_summary(rows),
-        meanings=_meanings(rows, context.get("calibrations", [])),
+        meanings=[
+            *_meanings(rows, context.get("calibrations", [])),
+            *_large_deltas(context.get("calibrations", []), context.get("statistics", {})),
+        ],
         tables=tables,
         figures={
             title: (inline_svg(svg, title.lower().replace(" ", "-"), caption), caption)
@@ -154,6 +157,22 @@ def _meanings(rows: pd.DataFrame, calibrations: list[Mapping]) -> list[tuple[str
     if older := int((rows["noise"] == BEFORE).sum()):
         meanings.append((f"Noise by {BEFORE}, {older:,} models", labels.LATTICE_MEANING, []))
     return meanings
+
+
+def _large_deltas(
+    calibrations: list[Mapping], statistics: Mapping[str, Mapping]
+) -> list[tuple[str, str, list[str]]]:
+    """As `_meanings`, of every δ that allows to publish a protected unit."""
+    found: dict[str, set] = {}
+    for entry in calibrations:
+        size = statistics.get(entry["dataset"])
+        if not size or not entry.get("adjacency") or not entry.get("delta"):
+            continue
+        fault = delta_fault(entry["delta"], entry["adjacency"], size["edges"], size["nodes"])
+        if fault:
+            about = f"{labels.method_label(entry['method'], entry['level'])} on {entry['dataset']}"
+            found.setdefault(f"Warning: {fault}.", set()).add(about)
+    return [(", ".join(sorted(about)), fault, []) for fault, about in found.items()]
 
 
 def _calibration(calibrations: list[Mapping]) -> pd.DataFrame:

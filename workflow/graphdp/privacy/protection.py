@@ -21,7 +21,6 @@ class Level:
     kind: "none", "edge", "node", or "k" for every k-neighbour level "k<number>". order: where it
     stands in tables. suffix: of a method's title there ("{k}" is the number). protects_edges,
     protects_nodes: what is private; where nodes are (features and labels), training draws noise.
-    unit: what δ is chosen by the number of, in messages.
     """
 
     kind: str
@@ -29,17 +28,16 @@ class Level:
     suffix: str
     protects_edges: bool
     protects_nodes: bool
-    unit: str
 
 
 #: By kind. "k5" (any number) protects a node's features and label, and 5 of its neighbours.
 KINDS: dict[str, Level] = {
     level.kind: level
     for level in (
-        Level("none", 0, "-∞", protects_edges=False, protects_nodes=False, unit=""),
-        Level("edge", 1, "-EDP", protects_edges=True, protects_nodes=False, unit="edges"),
-        Level("k", 2, "-N{k}", protects_edges=True, protects_nodes=True, unit="nodes"),
-        Level("node", 3, "-NDP", protects_edges=True, protects_nodes=True, unit="nodes"),
+        Level("none", 0, "-∞", protects_edges=False, protects_nodes=False),
+        Level("edge", 1, "-EDP", protects_edges=True, protects_nodes=False),
+        Level("k", 2, "-N{k}", protects_edges=True, protects_nodes=True),
+        Level("node", 3, "-NDP", protects_edges=True, protects_nodes=True),
     )
 }
 #: As messages and documents name them.
@@ -108,9 +106,10 @@ def level_suffix(level: str) -> str:
 class Adjacency:
     """What two adjacent graphs differ in.
 
-    counts: the units among which one differs: "edges" (entries of the adjacency matrix), "train"
-    (training nodes, as GAP and ProGAP count; "auto" in their code) or "nodes" (all of them, as
-    DPDGC counts: nodes without a training label are protected as well). meaning: after its name;
+    counts: the units among which one differs: "edges" (entries of the adjacency matrix) or "nodes"
+    (all of them: those without a training label are protected as well). published_counts: those by
+    whose number published code chooses δ, also "train": GAP's and ProGAP's code looks at training
+    nodes alone. meaning: after its name;
     briefly: at the head of a column; unit: in a privacy statement; promise: what an ε means, in
     plain words; refuted: what to say where such a claim is refuted, if there is more to say.
     "{k}" in a text is the number of neighbours.
@@ -122,6 +121,7 @@ class Adjacency:
     briefly: str
     unit: str
     promise: str
+    published_counts: str = ""
     refuted: str = ""
 
 
@@ -157,7 +157,8 @@ ADJACENCIES: dict[str, Adjacency] = {
         ),
         Adjacency(
             "node_add_remove",
-            counts="train",
+            counts="nodes",
+            published_counts="train",
             meaning="one node added or removed",
             briefly="node added or removed",
             unit="one node with its features, label and edges, there or not",
@@ -189,7 +190,8 @@ ADJACENCIES: dict[str, Adjacency] = {
         ),
         Adjacency(
             "participant",
-            counts="train",
+            counts="nodes",
+            published_counts="train",
             meaning="one node takes part or not, other nodes' lists fixed",
             briefly="participant",
             unit="one node that takes part with its features, label and out-edges, or does not",
@@ -257,18 +259,48 @@ def unit_text(name: str) -> str:
     return "nobody" if parsed is None else ADJACENCIES[parsed[0]].unit.format(k=parsed[1])
 
 
-def protected_units(name: str, edges: int, train_nodes: int, nodes: int) -> int:
+def protected_units(name: str, edges: int, nodes: int) -> int:
     """How many units an adjacency protects: δ has to lie below one over their number.
 
-    edges: entries of the adjacency matrix. Training nodes for node_add_remove and participant; all
-    nodes for node_replace and k_neighbor(k): with 2.5 % of labels there are 40 times as many.
+    edges: entries of the adjacency matrix. nodes: all nodes of the graph.
 
     Raises GraphDPError for an unknown adjacency.
     """
+    return {"edges": edges, "nodes": nodes}[_known(name).counts]
+
+
+def published_units(name: str, edges: int, train_nodes: int, nodes: int) -> int:
+    """How many units published code chooses δ by: for node_add_remove and participant the training
+    nodes, which may be 40 times fewer than there are nodes to protect.
+
+    Raises GraphDPError for an unknown adjacency.
+    """
+    known = _known(name)
+    sizes = {"edges": edges, "train": train_nodes, "nodes": nodes}
+    return sizes[known.published_counts or known.counts]
+
+
+def delta_fault(delta: float, name: str, edges: int, nodes: int) -> str | None:
+    """What is wrong with a δ that a model which publishes one protected unit outright would meet.
+
+    None where δ lies below one over the number of units. Raises GraphDPError for an unknown
+    adjacency.
+    """
+    units = protected_units(name, edges, nodes)
+    if delta * units < 1:
+        return None
+    what, most = _known(name).counts, f"1e-{len(str(units))}"
+    return (
+        f"delta {delta:g} is not below 1/{units}, one over the number of protected {what}: it "
+        f"allows to publish one of them; take at most {most}"
+    )
+
+
+def _known(name: str) -> Adjacency:
     known = adjacency(name)
     if known is None:
         raise GraphDPError(f"adjacency is {name!r}; choose one of {', '.join(ADJACENCY_NAMES)}")
-    return {"edges": edges, "train": train_nodes, "nodes": nodes}[known.counts]
+    return known
 
 
 def canonical_epsilon(token: str) -> str:

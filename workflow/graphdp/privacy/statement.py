@@ -18,10 +18,10 @@ from graphdp.privacy.mechanisms.base import Output
 from graphdp.privacy.plan import Plan
 from graphdp.privacy.protection import (
     Words,
+    delta_fault,
     edges_alone,
     is_private,
     neighbors,
-    protected_units,
     protects_nodes,
     unit_text,
 )
@@ -77,8 +77,9 @@ def statement(
     remove_isolated: the preprocessing that left nodes out. analyses: of the method at the entry's
     level. words: how the method speaks of edges.
 
-    Raises GraphDPError when δ is not below 1 / number of protected units, when the entry's plan is
-    not the one that its method publishes, and when `entry` is not among those tried.
+    Raises GraphDPError when a corrected plan has a δ that is not below 1 / number of protected
+    units, when the entry's plan is not one that its method states, and when `entry` is not among
+    those tried.
     """
     plan = Plan.from_dict(entry["plan"])
     own = analyses(entry["settings"], entry["num_train"])
@@ -90,13 +91,11 @@ def statement(
     if entry not in tried:
         raise GraphDPError("the statement's own setting is not among those tried; add it")
     delta = entry["delta"]
-    sizes = data.directed_edges, data.train_nodes, data.nodes
-    units = protected_units(own[0].adjacency, *sizes) if own[0].adjacency else 0
-    if delta is not None and delta * units >= 1:
-        raise GraphDPError(
-            f"delta {delta:g} is not below 1/{units}, one over the number of protected units; "
-            f"calibrate with a smaller delta"
-        )
+    fault = None
+    if delta is not None and own[0].adjacency:
+        fault = delta_fault(delta, own[0].adjacency, data.directed_edges, data.nodes)
+    if fault and plan.basis == "corrected":
+        raise GraphDPError(fault)
     multiplier = _noise(entry)
     return Statement(
         schema_version=1,
@@ -125,6 +124,7 @@ def statement(
             entries=select(own, tried, delta, analyses) if charged is None else list(charged),
         ),
         uncounted=[
+            *([f"Warning: {fault}."] if fault else []),
             *_uncounted(plan, checkpoint, len(tried), repeats),
             *_left_out(plan, min_class_count, remove_isolated),
         ],

@@ -14,7 +14,12 @@ from graphdp.methods.registry import analyses
 from graphdp.privacy.calibration import Calibration, calibrate, default_delta
 from graphdp.privacy.composition import epsilon_at
 from graphdp.privacy.plan import Plan
-from graphdp.privacy.protection import KINDS, is_private, level_kind, protected_units
+from graphdp.privacy.protection import (
+    delta_fault,
+    is_private,
+    protected_units,
+    published_units,
+)
 from graphdp.workflow import code, job
 
 #: The libraries that a kept calibration depends on.
@@ -98,14 +103,15 @@ def calibrate_cell(
 ) -> list[dict[str, Any]]:
     """Calibrate every plan setting x number of training nodes of a cell.
 
-    delta: "auto" for 10^-digits of the number of units that the method's own adjacency protects
-    (`protected_units`; without num_nodes the training nodes stand for all), or a number; ignored at
-    level none.
+    delta: "auto" for 10^-digits of the number of units that the method's own adjacency protects,
+    with calibrate_for "published" of those that published code counts (`published_units`); or a
+    number; ignored at level none. Without num_nodes the training nodes stand for all.
     calibrate_for: "published" or "corrected", the analysis that meets the target. Returns JSON-able
     entries: `dataset`, `settings`, `num_train`, what `Calibration.to_dict` gives and, as
     `epsilons`, what this noise is worth under every analysis of the method. num_nodes: nodes of the
     graph; with it a degree bound that bounds nothing is refused. kept: earlier calibrations.
-    Raises `GraphDPError` as `calibrate` does, and if δ is not below 1 / number of units.
+    Raises `GraphDPError` as `calibrate` does, and if a corrected analysis has a δ that is not below
+    1 / number of protected units (a published one has it stand in its statement).
     """
     entries = []
     for setting in settings:
@@ -120,9 +126,9 @@ def calibrate_cell(
             chosen = calibration_plan(plans, calibrate_for)
             own_delta = None
             if is_private(level):
-                # Whatever the noise is calibrated for: a study has one δ for what it compares.
-                sizes = num_edges, num_train, num_nodes or num_train
-                own_delta = _delta(level, protected_units(plans[0].adjacency, *sizes), delta)
+                nodes = num_nodes or num_train
+                # Its own adjacency: a study has one δ for what it compares.
+                own_delta = _delta(plans[0].adjacency, num_edges, num_train, nodes, delta, chosen)
 
             def make(plans=plans, chosen=chosen, own_delta=own_delta) -> dict[str, Any]:
                 result = calibrate(chosen, float(epsilon), own_delta)
@@ -169,12 +175,14 @@ def readings(plans: Sequence[Plan], result: Calibration) -> list[dict[str, Any]]
     return found
 
 
-def _delta(level: str, units: int, delta: str | float) -> float:
+def _delta(
+    adjacency: str, edges: int, train_nodes: int, nodes: int, delta: str | float, chosen: Plan
+) -> float:
+    if delta == "auto" and chosen.basis == "corrected":
+        return default_delta(protected_units(adjacency, edges, nodes))
     if delta == "auto":
-        return default_delta(units)
-    if delta >= 1 / units:
-        raise GraphDPError(
-            f"config: delta {delta:g} must be below 1/{units}, one over the number of protected "
-            f"{KINDS[level_kind(level)].unit}; use e.g. {default_delta(units):g}"
-        )
+        return default_delta(published_units(adjacency, edges, train_nodes, nodes))
+    fault = delta_fault(delta, adjacency, edges, nodes)
+    if fault and chosen.basis == "corrected":
+        raise GraphDPError(f"config: {fault}")
     return float(delta)

@@ -1,6 +1,6 @@
 """Accounting by Google's dp-accounting: Rényi DP, and privacy loss distributions."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphdp.errors import GraphDPError
@@ -8,8 +8,11 @@ from graphdp.privacy.accounting.orders import WHOLE_ORDERS, smallest_over_orders
 from graphdp.privacy.plan import Composition
 
 #: Width of a bin of the privacy loss distribution. Rounding is pessimistic: a wide bin costs
-#: tightness (below 0.1 % here), never validity.
+#: tightness (below 0.1 % here), never validity. A small ε is read with narrower bins.
 PLD_INTERVAL = 1e-3
+#: An ε of fewer bins than this is read again with bins a sixteenth as wide.
+_PLD_BINS = 500
+_LEAST_INTERVAL = 1e-9
 #: Below this noise multiplier ε is in the hundreds and the distribution takes minutes.
 PLD_LEAST_NOISE = 0.1
 #: The composition of so many steps may leave out this much of their mass; it counts as δ.
@@ -74,36 +77,54 @@ def google_rdp_delta(composition: Composition, noise: float, epsilon: float) -> 
 
 def pld_epsilon(composition: Composition, noise: float, delta: float) -> float:
     """ε at `delta` by privacy loss distributions."""
-    if _has_events(composition):
-        return float(_library_pld(composition, noise).get_epsilon(delta))
-    return pld_parts_epsilon([(composition, noise)], delta)
+    if not _has_events(composition):
+        return pld_parts_epsilon([(composition, noise)], delta)
+    return _refined(
+        lambda interval: float(_library_pld(composition, noise, interval).get_epsilon(delta))
+    )
 
 
 def pld_delta(composition: Composition, noise: float, epsilon: float) -> float:
     """δ at `epsilon` by privacy loss distributions."""
+    interval = PLD_INTERVAL
+    while 0 < epsilon < _PLD_BINS * interval and interval > _LEAST_INTERVAL:
+        interval /= 16
     if _has_events(composition):
-        return float(_library_pld(composition, noise).get_delta(epsilon))
-    return float(parts_pld([(composition, noise)]).get_delta_for_epsilon(epsilon))
+        return float(_library_pld(composition, noise, interval).get_delta(epsilon))
+    return float(parts_pld([(composition, noise)], interval).get_delta_for_epsilon(epsilon))
 
 
 def pld_parts_epsilon(parts: Parts, delta: float) -> float:
     """ε at `delta` of releases with a noise multiplier each, by `parts_pld`."""
-    return float(parts_pld(parts).get_epsilon_for_delta(delta))
+    return _refined(lambda interval: float(parts_pld(parts, interval).get_epsilon_for_delta(delta)))
 
 
-def parts_pld(parts: Parts) -> Any:
-    """The privacy loss distribution of releases with a noise multiplier each.
+def _refined(epsilon_with: Callable[[float], float]) -> float:
+    """ε from bins of `PLD_INTERVAL`, or from as much narrower ones as a small ε needs.
+
+    Every width gives an upper bound, so the last and smallest holds.
+    """
+    interval = PLD_INTERVAL
+    found = epsilon_with(interval)
+    while 0 < found < _PLD_BINS * interval and interval > _LEAST_INTERVAL:
+        interval /= 16
+        found = min(found, epsilon_with(interval))
+    return found
+
+
+def parts_pld(parts: Parts, interval: float = PLD_INTERVAL) -> Any:
+    """The privacy loss distribution of releases with a noise multiplier each, in bins of a width.
 
     Returns dp-accounting's `PrivacyLossDistribution`. Raises GraphDPError for a noise below
     `PLD_LEAST_NOISE`. All terms must be known to "pld".
     """
     from dp_accounting.pld import privacy_loss_distribution as distribution
 
-    total = distribution.identity(PLD_INTERVAL)
+    total = distribution.identity(interval)
     for composition, noise in parts:
         _check_noise(noise)
         for term in reversed(composition.terms):  # the largest distribution first
-            for step, count in term.loss_distributions(noise, PLD_INTERVAL):
+            for step, count in term.loss_distributions(noise, interval):
                 if count > 1:
                     step = step.self_compose(count, _PLD_TRUNCATION)
                 total = total.compose(step, _PLD_TRUNCATION)
@@ -114,11 +135,11 @@ def _has_events(composition: Composition) -> bool:
     return all("dp_accounting" in term.accountants for term in composition.terms)
 
 
-def _library_pld(composition: Composition, noise: float) -> Any:
+def _library_pld(composition: Composition, noise: float, interval: float = PLD_INTERVAL) -> Any:
     from dp_accounting.pld import PLDAccountant
 
     _check_noise(noise)
-    accountant = PLDAccountant(value_discretization_interval=PLD_INTERVAL)
+    accountant = PLDAccountant(value_discretization_interval=interval)
     return accountant.compose(_event(composition, noise))
 
 
