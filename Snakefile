@@ -12,6 +12,7 @@ from snakemake.exceptions import WorkflowError
 from graphdp.config import validate
 from graphdp.data.datasets import load_registry
 from graphdp.errors import GraphDPError
+from graphdp import private
 from graphdp.methods import registry
 from graphdp.methods.registry import card
 from graphdp.workflow import asked, code, job, lock, stages
@@ -38,12 +39,17 @@ except GraphDPError as error:
 # their params, so that another device or mirror is no reason to run anything again.
 for name in ("mirror", "device", "memory_mb"):
     config[name] = getattr(STUDY, name)
+# The secret of a private release: where its key is, which the scripts read.
+for name in ("release", "key_file", "study_seed"):
+    config[name] = getattr(STUDY, name)
 
 
 # Runs before the first job; not in dry runs, nor in the processes that cluster jobs start.
 onstart:
     try:
         lock.hold(".snakemake/graphdp.lock")
+        if PRIVATE:
+            private.prepare(STUDY.key_file)
     except GraphDPError as error:
         raise WorkflowError(f"{error}") from None
 
@@ -55,16 +61,23 @@ include: "rules/train.smk"
 include: "rules/attack.smk"
 include: "rules/paper.smk"
 include: "rules/audit.smk"
+include: "rules/release.smk"
 
 
 rule all:
     default_target: True
     input:
-        report_file(),
-        rows_file(),
-        attack_rows_file(),
-        table_files(),
-        figure_files(),
+        (
+            released_file()
+            if PRIVATE
+            else [
+                report_file(),
+                rows_file(),
+                attack_rows_file(),
+                table_files(),
+                figure_files(),
+            ]
+        ),
 
 
 rule report:

@@ -6,9 +6,9 @@ rule attack:
     input:
         graph=lambda w: graph_file(attacked(w).dataset),
     output:
-        "results/{study}/attacks/{place}/{block}.csv",
+        f"{WORK}/{{study}}/attacks/{{place}}/{{block}}.csv",
     log:
-        "results/{study}/logs/attack/{place}/{block}.log",
+        f"{WORK}/{{study}}/logs/attack/{{place}}/{{block}}.log",
     conda:
         ENVIRONMENT
     threads: STUDY.threads
@@ -28,9 +28,9 @@ rule collect_attacks:
     input:
         attacked_files,
     output:
-        "results/{study}/attacks.csv",
+        f"{WORK}/{{study}}/attacks.csv",
     log:
-        "results/{study}/logs/collect_attacks.log",
+        f"{WORK}/{{study}}/logs/collect_attacks.log",
     conda:
         ENVIRONMENT
     params:

@@ -10,13 +10,16 @@ wildcard_constraints:
     suffix=r"[a-z]+",
 
 
-RESULTS = f"results/{STUDY.study}"
-CACHE = "results/cache"
+# Where everything is made; of a private release all but what is released, which stands in results/.
+PRIVATE = STUDY.release == "private"
+WORK = private.FOLDER if PRIVATE else "results"
+RESULTS = f"{WORK}/{STUDY.study}"
+CACHE = f"{WORK}/cache"
 ENVIRONMENT = "../envs/graphdp.yaml"
 
 
 def graph_file(dataset):
-    return f"results/data/graphs/{dataset}.npz"
+    return f"{WORK}/data/graphs/{dataset}.npz"
 
 
 def unavailable():
@@ -27,7 +30,7 @@ def unavailable():
         dataset: f"not downloaded, see results/data/logs/download/{dataset}.log"
         for dataset, spec in DATASETS.items()
         if spec.files  # a generated graph is always there
-        and not os.path.exists(f"results/data/raw/{dataset}/manifest.json")
+        and not os.path.exists(f"{WORK}/data/raw/{dataset}/manifest.json")
     }
 
 
@@ -248,7 +251,7 @@ def collected_files(wildcards):
     inputs = {
         "models": [made for cell in GRID.cells for made, _ in trained(cell)],
         "statistics": [
-            f"results/data/graphs/{dataset}.json"
+            f"{WORK}/data/graphs/{dataset}.json"
             for dataset in STUDY.datasets
             if dataset not in UNAVAILABLE
         ],

@@ -3,9 +3,9 @@
 
 rule download:
     output:
-        "results/data/raw/{dataset}/manifest.json",
+        f"{WORK}/data/raw/{{dataset}}/manifest.json",
     log:
-        "results/data/logs/download/{dataset}.log",
+        f"{WORK}/data/logs/download/{{dataset}}.log",
     conda:
         ENVIRONMENT
     params:
@@ -18,12 +18,12 @@ rule download:
 
 rule preprocess:
     input:
-        "results/data/raw/{dataset}/manifest.json",
+        f"{WORK}/data/raw/{{dataset}}/manifest.json",
     output:
-        graph="results/data/graphs/{dataset}.npz",
-        statistics="results/data/graphs/{dataset}.json",
+        graph=f"{WORK}/data/graphs/{{dataset}}.npz",
+        statistics=f"{WORK}/data/graphs/{{dataset}}.json",
     log:
-        "results/data/logs/preprocess/{dataset}.log",
+        f"{WORK}/data/logs/preprocess/{{dataset}}.log",
     conda:
         ENVIRONMENT
     params:

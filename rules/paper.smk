@@ -5,10 +5,10 @@ rule collect:
     input:
         unpack(collected_files),
     output:
-        rows="results/{study}/rows.csv",
-        context="results/{study}/context.json",
+        rows=f"{WORK}/{{study}}/rows.csv",
+        context=f"{WORK}/{{study}}/context.json",
     log:
-        "results/{study}/logs/collect.log",
+        f"{WORK}/{{study}}/logs/collect.log",
     conda:
         ENVIRONMENT
     params:
@@ -35,14 +35,14 @@ rule collect:
 
 rule draw:
     input:
-        rows="results/{study}/rows.csv",
-        context="results/{study}/context.json",
+        rows=f"{WORK}/{{study}}/rows.csv",
+        context=f"{WORK}/{{study}}/context.json",
         attacks=attack_rows_file(),
         published=published_files(),
         template="workflow/graphdp/paper/templates/report.html.j2",
     output:
         report=report(
-            "results/{study}/report.html",
+            f"{WORK}/{{study}}/report.html",
             category="Report",
             labels={"study": "{study}"},
             caption="../workflow/report/report.rst",
@@ -54,7 +54,7 @@ rule draw:
             caption="../workflow/report/figure.rst",
         ),
     log:
-        "results/{study}/logs/draw.log",
+        f"{WORK}/{{study}}/logs/draw.log",
     conda:
         ENVIRONMENT
     params:

@@ -11,12 +11,12 @@ KEPT = {
 
 rule calibrate:
     input:
-        graph="results/data/graphs/{dataset}.npz",
+        graph=f"{WORK}/data/graphs/{{dataset}}.npz",
     output:
-        calibrations=directory("results/{study}/calibrations/{dataset}"),
-        statements=directory("results/{study}/statements/{dataset}"),
+        calibrations=directory(f"{WORK}/{{study}}/calibrations/{{dataset}}"),
+        statements=directory(f"{WORK}/{{study}}/statements/{{dataset}}"),
     log:
-        "results/{study}/logs/calibrate/{dataset}.log",
+        f"{WORK}/{{study}}/logs/calibrate/{{dataset}}.log",
     priority: 1  # what it keeps, others need not make
     conda:
         ENVIRONMENT
@@ -30,6 +30,7 @@ rule calibrate:
         # One split serves every seed unless each seed has its own.
         seeds=STUDY.seeds if STUDY.split == "per_seed" else 1,
         study_seed=STUDY.study_seed,
+        train_nodes=STUDY.train_nodes,
         kept=KEPT,
         code=lambda w: script_code("calibrate", *analyses_code(w.dataset)),
     script:

@@ -8,9 +8,9 @@ rule stage:
     input:
         unpack(stage_inputs),
     output:
-        "results/{study}/{stage}/{place}/{block}.{suffix}",
+        f"{WORK}/{{study}}/{{stage}}/{{place}}/{{block}}.{{suffix}}",
     log:
-        "results/{study}/logs/{stage}/{place}/{block}.{suffix}.log",
+        f"{WORK}/{{study}}/logs/{{stage}}/{{place}}/{{block}}.{{suffix}}.log",
     conda:
         ENVIRONMENT
     threads: lambda w: STUDY.threads if trains(w) else 1
@@ -28,6 +28,6 @@ rule stage:
 
 use rule stage as bundle with:
     output:
-        directory("results/{study}/{stage}/bundles/{place}/{block}"),
+        directory(f"{WORK}/{{study}}/{{stage}}/bundles/{{place}}/{{block}}"),
     log:
-        "results/{study}/logs/{stage}/bundles/{place}/{block}.log",
+        f"{WORK}/{{study}}/logs/{{stage}}/bundles/{{place}}/{{block}}.log",

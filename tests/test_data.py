@@ -19,7 +19,6 @@ from graphdp.data.preprocess import (
     preprocess,
     statistics,
 )
-from graphdp.data.split import split
 from graphdp.errors import GraphDPError
 
 
@@ -182,6 +181,7 @@ def test_build_against_brute_force(drawn, symmetrise, min_class_count, remove_is
     labelled = [i for i, c in enumerate(y) if c >= 0]
     assert graph.node_ids.tolist() == [labelled.index(i) for i in kept]
     assert graph.raw_num_nodes == len(labelled)
+    assert graph.ids.tolist() == kept and graph.num_ids == len(y)
     assert graph.num_classes == len(classes)
 
 
@@ -286,60 +286,6 @@ def test_csbm_through_the_registry(tmp_path, registry):
     assert graph.raw_num_nodes == 200
     edges = edge_list(graph)
     assert sorted((b, a) for a, b in edges) == edges
-
-
-# --- Split ----------------------------------------------------------------------------------------
-
-
-def test_split_sizes_over_all_nodes():
-    parts = split(1000, np.arange(1000), 1, 0)
-    assert [len(part) for part in (parts.train, parts.val, parts.test)] == [750, 100, 150]
-    everyone = np.sort(np.concatenate([parts.train, parts.val, parts.test]))
-    assert everyone.tolist() == list(range(1000))
-    for part in (parts.train, parts.val, parts.test):
-        assert part.dtype == np.int64 and (np.diff(part) > 0).all()
-
-
-def test_split_is_drawn_before_the_class_filter():
-    """Where a node falls depends on its place in the raw graph alone."""
-    everyone = split(1000, np.arange(1000), 1, 0)
-    kept = np.arange(0, 1000, 3)
-    parts = split(1000, kept, 1, 0)
-    for name in ("train", "val", "test"):
-        raw = kept[getattr(parts, name)]
-        assert raw.tolist() == sorted(set(kept) & set(getattr(everyone, name)))
-    assert len(parts.train) + len(parts.val) + len(parts.test) == len(kept)
-
-
-def test_split_depends_on_both_seeds_and_nothing_else():
-    nodes = np.arange(500)
-    first = split(500, nodes, 1, 0)
-    np.testing.assert_array_equal(first.val, split(500, nodes, 1, 0).val)
-    for seeds in ((2, 0), (1, 1), (0, 1)):
-        assert not np.array_equal(first.val, split(500, nodes, *seeds).val)
-
-
-def test_split_is_uniform():
-    """Each of 40 nodes validates with probability 0.1: over 4,000 seeds fails with at most 1e-6.
-
-    Counts are Binomial(4000, 0.1); the union over 40 nodes of 6-sigma tails is below 1e-6 (exact
-    two-sided tail of one: 1.5e-9 at 286 and 514).
-    """
-    counts = np.zeros(40)
-    for seed in range(4000):
-        counts[split(40, np.arange(40), 0, seed).val] += 1
-    assert counts.sum() == 4 * 4000
-    assert counts.min() > 286 and counts.max() < 514
-
-
-def test_other_fractions():
-    parts = split(2000, np.arange(2000), 1, 0, (0.025, 0.025, 0.95))
-    assert [len(part) for part in (parts.train, parts.val, parts.test)] == [50, 50, 1900]
-    for wrong in ((0.5, 0.5, 0.5), (1.0, 0.0, 0.0), (0.9, 0.1)):
-        with pytest.raises(GraphDPError, match="sum to 1"):
-            split(100, np.arange(100), 1, 0, wrong)
-    with pytest.raises(GraphDPError, match="leaves"):
-        split(1000, np.arange(1), 1, 0)
 
 
 # --- The real graphs of the mirror ----------------------------------------------------------------

@@ -9,7 +9,6 @@ import pytest
 import yaml
 
 from graphdp import config
-from graphdp.data.split import split_of
 from graphdp.errors import GraphDPError
 from graphdp.methods.dpdgc import figures as drawn
 from graphdp.methods.settings import key
@@ -105,17 +104,6 @@ def test_csbm_stands_in_both_sizes_over_phi(study):
                 values.append(parameters["phi"])
         assert values == list(np.arange(-1, 1.01, 0.25))
     assert study.split_rule("cora") == "shared"
-
-
-def test_a_split_rule_with_shares():
-    nodes = np.arange(4000)
-    found = split_of(4000, nodes, 1, "shared 0.025/0.025/0.95", 3)
-    assert (found.train.size, found.val.size, found.test.size) == (100, 100, 3800)
-    again = split_of(4000, nodes, 1, "shared 0.025/0.025/0.95", 0)
-    assert np.array_equal(found.train, again.train)
-    other = split_of(4000, nodes, 1, "per_seed 0.025/0.025/0.95", 3)
-    assert not np.array_equal(found.train, other.train)
-    assert split_of(4000, nodes, 1, "shared", 0).train.size == 3000
 
 
 def test_entries_for_some_datasets_and_levels_by_k():

@@ -208,8 +208,8 @@ def kept_of(a, max_degree, how, ids=None):
     graph = SimpleNamespace(
         indptr=np.concatenate([[0], a.sum(1).cumsum()]),
         indices=np.nonzero(a)[1].astype(np.int32),
-        node_ids=np.arange(nodes) if ids is None else ids,
-        raw_num_nodes=nodes if ids is None else 2 * nodes,
+        ids=np.arange(nodes) if ids is None else ids,
+        num_ids=nodes if ids is None else 2 * nodes,
     )
     if how == "sampling":
         rows = bounded_rows(graph, max_degree, 5)

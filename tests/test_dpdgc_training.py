@@ -540,7 +540,7 @@ def block(name, level, epsilon, graph, seeds=(0,), **changes):
     small |= {} if kind == "none" else {"batch_size": 16}
     small |= {"max_degree": 6} if kind == "node" else {}
     setting = its.settings(level)(**(small | changes)).model_dump(exclude_none=True)
-    num_train = split_of(graph.raw_num_nodes, graph.node_ids, 1, "shared", 0).train.size
+    num_train = split_of(graph, 1, "shared", 0).train.size
     calibrations = calibrate_cell(
         "c", name, level, epsilon, [its.plan(level, setting)], [num_train],
         graph.num_edges, "auto",

@@ -25,6 +25,7 @@ from graphdp.methods.gap.plan import gap_plan
 from graphdp.methods.progap import method as progap
 from graphdp.methods.registry import card
 from graphdp.methods.sage import network as sage_network
+from graphdp.noise import GridNoise
 from graphdp.privacy import calibrated, execution
 from graphdp.privacy.execution import Execution
 from graphdp.privacy.mechanisms import KINDS
@@ -142,13 +143,30 @@ def refused(case, folder, message):
 
 @pytest.mark.parametrize("calibrate_for", ["published", "corrected"])
 @pytest.mark.parametrize("case", CASES)
-def test_an_honest_model_gives_its_row(case, calibrate_for, tmp_path):
+def test_an_honest_model_gives_its_row(case, calibrate_for, tmp_path, monkeypatch):
+    """And says how many numbers were drawn for it."""
+    drawn, add = [], GridNoise.add
+
+    def counted(self, sums, noise_std):
+        drawn.append(sums.numel())
+        add(self, sums, noise_std)
+
+    monkeypatch.setattr(GridNoise, "add", counted)
     block, setting = prepared(case, calibrate_for)
     models = trained(block, setting, tmp_path / "cache")
     write_rows(tmp_path / "rows.csv", models, block)
     assert len(pd.read_csv(tmp_path / "rows.csv")) == 1
     ((_, _, model),) = models
     assert model.executed.keys() == CASES[case][-1].keys()
+    assert sum(one.draws for one in model.executed.values()) == sum(drawn) > 0
+
+
+def test_more_numbers_than_the_generator_is_analysed_for_are_refused():
+    phases = {name: Execution("none", 1, 2.0, sensitivity=1.0, draws=2**35) for name in "ab"}
+    planned = {name: replace(one, draws=0) for name, one in phases.items()}
+    execution.check(planned, phases)
+    with pytest.raises(GraphDPError, match=r"took 68719476737 Gaussian numbers"):
+        execution.check(planned, phases | {"a": replace(phases["a"], draws=2**35 + 1)})
 
 
 # --- broken training ------------------------------------------------------------------------------

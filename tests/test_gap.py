@@ -57,7 +57,7 @@ def test_each_degree_bound_is_aggregated_over_its_own_edges(max_degree):
     masks = {
         f"{max_degree}": {seed: degree.bound_out_degree(*edges, seed) for seed in (0, 1)},
         f"{max_degree}-public_candidates": {
-            seed: degree.public_candidates(*edges, seed, graph.node_ids, graph.raw_num_nodes)
+            seed: degree.public_candidates(*edges, seed, graph.ids, graph.num_ids)
             for seed in (0, 1)
         },
     }

@@ -38,12 +38,12 @@ def main() -> None:
 
 def prepare(args: argparse.Namespace, work: Path) -> None:
     """The graph and the noise multipliers, as earlier jobs of a workflow would leave them."""
-    from graphdp.data.split import split
+    from graphdp.data.split import split_of
     from graphdp.methods.gap.plan import gap_plan
     from graphdp.privacy.calibration import calibrate
 
     graph = arms.prepare_graph(args.dataset, args.mirror, work)
-    num_train = split(graph.raw_num_nodes, graph.node_ids, 1, 0).train.size
+    num_train = split_of(graph, 1, "shared", 0).train.size
     dpsgd = dict(
         num_train=num_train,
         batch_size=BATCH_SIZE,
@@ -70,10 +70,10 @@ def prepare(args: argparse.Namespace, work: Path) -> None:
 def run_arm(args: argparse.Namespace) -> None:
     """In a process of its own: fit all models one way, print the result as JSON."""
     from graphdp.data.graph import Graph
-    from graphdp.data.split import split
+    from graphdp.data.split import split_of
 
     graph = Graph.load(args.work / "graph.npz")
-    nodes = split(graph.raw_num_nodes, graph.node_ids, 1, 0)
+    nodes = split_of(graph, 1, "shared", 0)
     noise = json.loads((args.work / "noise.json").read_text())[args.part]
     fit, start = ARMS[args.arm](args.part, args.device)
     accuracies = fit(graph, nodes, noise, args.seeds)

@@ -42,12 +42,12 @@ def main() -> None:
 
 def prepare(args: argparse.Namespace, work: Path) -> None:
     """The graph and the calibrations, as earlier jobs of a workflow would leave them."""
-    from graphdp.data.split import split
+    from graphdp.data.split import split_of
     from graphdp.methods.progap import plan_settings
     from graphdp.workflow.calibrations import calibrate_cell
 
     graph = arms.prepare_graph(args.dataset, args.mirror, work)
-    num_train = split(graph.raw_num_nodes, graph.node_ids, STUDY_SEED, 0).train.size
+    num_train = split_of(graph, STUDY_SEED, "shared", 0).train.size
     made = {}
     for level in SETTINGS:
         plan = [plan_settings(level, setting(level))]

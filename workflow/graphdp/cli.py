@@ -32,6 +32,7 @@ from graphdp.privacy.protection import (
     level_kind,
     protects_nodes,
 )
+from graphdp.private import make_key
 
 
 class _Parser(argparse.ArgumentParser):
@@ -166,6 +167,12 @@ def build_parser() -> argparse.ArgumentParser:
             kind = {"choices": option.choices} if option.choices else {"type": option.type}
             group.add_argument(flag, dest=name, help=words, **kind)
     command.add_argument("--json", action="store_true", help="print one JSON object")
+    command = commands.add_parser(
+        "key",
+        help="a secret key for private releases",
+        description="Writes a fresh key to a new file that its owner alone may read.",
+    )
+    command.add_argument("file", metavar="FILE", help="the file to make; keep it where no data is")
     _file_command(commands, "statement", "a privacy statement as one page of Markdown", ("file",))
     command = _file_command(
         commands, "compare", "where two privacy statements differ", ("first", "second")
@@ -317,6 +324,11 @@ def _calibrate(arguments: argparse.Namespace) -> str:
     return render(result)
 
 
+def _key(arguments: argparse.Namespace) -> str:
+    make_key(arguments.file)
+    return f"a new key is in {arguments.file}; whoever has it can draw the noise again"
+
+
 def _statement(arguments: argparse.Namespace) -> str:
     # Imported here: calibrate needs none of the statement's types.
     from graphdp.privacy.statement_form import read_statements
@@ -353,7 +365,9 @@ def _shown(value: Any) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; 0 on success, 2 with one line on standard error for bad input."""
     parsed = build_parser().parse_args(arguments)
-    command = {"calibrate": _calibrate, "statement": _statement, "compare": _compare}
+    command = {
+        "calibrate": _calibrate, "key": _key, "statement": _statement, "compare": _compare,
+    }  # fmt: skip
     try:
         text = command[parsed.command](parsed)
     except GraphDPError as error:

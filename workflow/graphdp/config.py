@@ -25,6 +25,8 @@ from pydantic import (
     model_validator,
 )
 
+from graphdp import private
+from graphdp.config_checks import one_analysis
 from graphdp.errors import GraphDPError
 from graphdp.methods.registry import card, cards
 from graphdp.privacy.protection import is_private, level_kind
@@ -191,8 +193,27 @@ class Study(_Strict):
         "after the other; more saves the start of processes where a cell takes seconds",
     )
     study_seed: int = Field(12345, description="root of every random stream")
+    release: Literal["reproduction", "private"] = Field(
+        "reproduction",
+        description="reproduction: every key follows from the study seed; or private: of one model "
+        "on private data, from a secret key, see docs/private.md",
+    )
+    key_file: str | None = Field(
+        None, description="release: private: the file of the secret key (`graphdp key FILE`)"
+    )
+    train_nodes: Annotated[int, Field(ge=1)] | None = Field(
+        None,
+        description="release: private: the number of training nodes that is announced, and that "
+        "sampling rate and steps are computed from",
+    )
     split: Literal["shared", "per_seed"] = Field(
         "shared", description="one split for all repeats (as published), or one per repeat"
+    )
+    split_sides: Literal["by_id", "published"] = Field(
+        "by_id",
+        description="by_id: each node's side follows from its own id, whichever other nodes there "
+        "are; or published: exact shares of a permutation, in which a node more or less moves many "
+        "others (GAP's, which shipped rows have)",
     )
     split_fractions: dict[Name, Fractions] = Field(
         {},
@@ -255,32 +276,7 @@ class Study(_Strict):
     @field_validator("experiments", mode="after")
     @classmethod
     def _has_one_analysis(cls, value: dict) -> dict:
-        """A cell's models are selected among those of one ε; these settings change its meaning."""
-        for (name, entries), (setting, words) in itertools.product(
-            value.items(), {"degree_bound": "degree bounds", "adjacency": "adjacencies"}.items()
-        ):
-            values: dict[tuple[str, str], set[str | None]] = {}
-            for entry in entries:
-                values.setdefault((entry.method, entry.level), set()).update(
-                    getattr(entry, setting, ())
-                )
-            if any(len(found) > 1 for found in values.values()):
-                raise ValueError(
-                    f"{name} mixes {words}, whose ε mean different things; "
-                    "give each an experiment of its own"
-                )
-        # The statement of an ε composes the search over all experiments that have it.
-        adjacencies: dict[tuple[str, str, str], set[str | None]] = {}
-        for entry in itertools.chain(*value.values()):
-            for epsilon in getattr(entry, "epsilon", ()):
-                cell = (entry.method, entry.level, epsilon)
-                adjacencies.setdefault(cell, set()).update(getattr(entry, "adjacency", ()))
-        for (method, level, epsilon), found in adjacencies.items():
-            if len(found) > 1:
-                raise ValueError(
-                    f"{method} at level {level} and target epsilon {epsilon} has two adjacencies "
-                    "in two experiments, whose searches do not compose; give each a study"
-                )
+        one_analysis(value)
         return value
 
     @model_validator(mode="after")
@@ -302,10 +298,25 @@ class Study(_Strict):
                     )
         return self
 
+    @model_validator(mode="before")
+    @classmethod
+    def _private_defaults(cls, value: Any) -> Any:
+        if isinstance(value, dict) and value.get("release") == "private":
+            return private.DEFAULTS | value
+        return value
+
+    @model_validator(mode="after")
+    def _can_be_released(self) -> "Study":
+        private.check(self)
+        return self
+
     def split_rule(self, dataset: str) -> str:
         """How a dataset is split, as `graphdp.data.split.split_of` reads it."""
         shares = self.split_fractions.get(dataset)
-        return f"{self.split} {'/'.join(map(str, shares))}" if shares else self.split
+        words = [self.split]
+        words += ["by id"] if self.split_sides == "by_id" else []
+        words += ["/".join(map(str, shares))] if shares else []
+        return " ".join(words)
 
     def settings(self, dataset: str, entry: BaseModel) -> list[dict[str, Any]]:
         """Every hyperparameter setting of an experiment's entry on a dataset, as dictionaries."""

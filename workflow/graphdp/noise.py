@@ -13,11 +13,12 @@ is post-processing. It adds less than 3.3e-4 to the variance.
 
 **How far from ideal.** Take the words as the leading bits of ideal uniforms, z as the ideal pair of
 these, and measure in units of σ. u is wrong by a factor of 1 ± 2⁻⁵¹, where 2⁻²⁰ ≤ u < 2⁻¹³ of
-1 ± 2⁻⁶⁴/u, which moves r by less than 2⁻⁴⁶; θ by 2⁻⁴⁹·⁷ at most. With the float operations, those
-of the sum included and all within two units of the last place, each coordinate is within
-η(r) = 2⁻⁵¹/r + 2⁻⁴⁵ of the ideal one for r ≤ 12 (`tests/test_noise.py` holds ẑ against exact
-arithmetic). A cell of the grid, of ideal probability P, then has one between those of the cell made
-smaller and larger by η on all sides:
+1 ± 2⁻⁶⁴/u, which moves r by less than 2⁻⁴⁶; θ by 2⁻⁴⁹·⁷ at most. With logarithm, sine and cosine
+within two units of the last place and all else, the sum included, correctly rounded, each
+coordinate is within η(r) = 2⁻⁵¹/r + 2⁻⁴⁵ of the ideal one for r ≤ 12 (`tests/test_noise.py` holds ẑ
+against exact arithmetic). Where r > 12 take the ideal pair for the drawn one; that changes what
+is drawn by no more than the chance s of such an r. A cell of the grid, of ideal probability P, then
+has one between those of the cell made smaller and larger by η on all sides where r ≤ 12:
 
 - 2⁻⁴⁵ moves at most 4 · 2⁻⁴⁵ · 32 · e^1.1 P < 2⁻³⁶ P: sides are σ/32 or longer, and within a cell
   the density varies by a factor of less than e^1.1
@@ -37,15 +38,16 @@ are below c = 2⁻³², of variance below v = 2⁻⁷⁰, with a drift below v. 
 but for a chance of t, and likewise its negative under the ideal noise. Hence what is (ε, δ)-DP with
 ideal noise is, as it is drawn,
 
-    (ε + 2a, e^a (δ + (1 + e^(ε + a)) (t + s)))-DP,   s the chance of an r above 12, below N 1e-31
+    (ε + 2a, e^a (δ + (1 + e^(ε + a)) (t + s + p)))-DP,   s < N 1e-31,   p < N² 2⁻¹³⁰
 
-(`as_drawn`).
+(`as_drawn`), p for blocks that never repeat, as those of a permutation do not: of a random one q
+blocks are within q²/2¹²⁹ of random bits, and N draws take N/2, a few more for small u.
 
-**What that rests on.** That AES in counter mode cannot be told from random bits (even a random
-function costs 2⁻⁵⁹ a stream here), and that whoever attacks does not know the key. In a study the
-key follows from its public seed, so that anybody can replay it: its ε speaks of the mechanism, not
-of that copy. f is the sum as computed: that a sum of clipped gradients in float32 moves by no more
-than the clip but for its rounding is not proven here.
+**What that rests on.** That AES in counter mode cannot be told from a random permutation, and that
+whoever attacks does not know the key. In a study the key follows from its public seed, so that
+anybody can replay it: its ε speaks of the mechanism, not of that copy. Batches are drawn by Philox,
+from a seed of 63 bits, which is not looked at here. f is the sum as computed: that a sum of clipped
+gradients in float32 moves by no more than the clip but for its rounding is not proven here.
 
 Sources: Mironov, "On Significance of the Least Significant Bits for Differential Privacy" (CCS
 2012); Holohan and Braghin, "Secure Random Sampling in Differential Privacy" (ESORICS 2021).
@@ -66,7 +68,7 @@ if TYPE_CHECKING:
 
 #: What rows and statements call this generator; other noise has another name.
 GENERATOR = "aes-256-ctr, grid"
-#: What `as_drawn` is stated for: more Gaussian draws than any model of the papers takes.
+#: What `as_drawn` is stated for, and a model refused beyond (`privacy.execution.check`).
 MOST_DRAWS = 2**36
 
 _STEP, _VARIANCE = 2.0**-32, 2.0**-70  # c and v of the docstring
@@ -99,7 +101,7 @@ def as_drawn(epsilon: float, delta: float, draws: int = MOST_DRAWS) -> tuple[flo
     a = math.sqrt(draws * _VARIANCE * logs) + _STEP * logs + draws * _VARIANCE
     if epsilon > 300:
         return epsilon + 2 * a, 1.0
-    failure = 1e-25 * math.exp(-epsilon) + draws * 1e-31
+    failure = 1e-25 * math.exp(-epsilon) + draws * 1e-31 + draws**2 * 2.0**-130
     return epsilon + 2 * a, min(1.0, math.exp(a) * (delta + (1 + math.exp(epsilon + a)) * failure))
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from graphdp import io
 from graphdp.data.graph import Graph
+from graphdp.private import root
 from graphdp.progress import progress
 from graphdp.workflow import job, released
 from graphdp.workflow.calibrations import Kept
@@ -12,14 +13,14 @@ from graphdp.workflow.calibrations import Kept
 def main(snakemake):
     params, out = snakemake.params, snakemake.output
     graph = Graph.load(snakemake.input.graph)
-    kept = Kept(**params.kept)
+    kept, secret = Kept(**params.kept), root(snakemake.config)
     entries = {}
     for cell in progress(params.cells, "calibrate"):
-        entries[cell["name"]] = released.calibrate_study_cell(cell, graph, params, kept)
+        entries[cell["name"]] = released.calibrate_study_cell(cell, graph, params, kept, secret)
         io.write_json(Path(out.calibrations) / f"{cell['name']}.json", entries[cell["name"]])
     Path(out.statements).mkdir(parents=True)
     for one in progress(params.released, "state"):
-        made = released.state(one, entries, graph, params.preprocessing)
+        made = released.state(one, entries, graph, params.preprocessing, secret)
         io.write_json(Path(out.statements) / f"{one['name']}.json", made.json)
         io.write_text(Path(out.statements) / f"{one['name']}.md", made.page)
 

@@ -2,6 +2,7 @@
 
 from graphdp.data.graph import Graph
 from graphdp.methods.block import Block
+from graphdp.private import root
 from graphdp.workflow import job, stages
 
 
@@ -14,6 +15,7 @@ def main(snakemake):
             seeds=job.block_seeds(snakemake.wildcards.block),
             device=snakemake.config["device"],
             memory_mb=snakemake.config["memory_mb"],
+            secret=root(snakemake.config),
             **task["block"],
         )
         if task["noise"]:

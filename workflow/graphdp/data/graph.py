@@ -27,10 +27,14 @@ class Graph:
         indices: targets of the out-edges, int32 (m,), strictly increasing within a row (so there
             are no duplicates), no self-loops.
         node_ids: int64 (n,), strictly increasing: where each node stood in the raw graph, which is
-            what the loader returned without its unlabelled nodes. The train/validation/test split
-            is drawn over the raw graph, as GAP's authors do (see `graphdp.data.split`).
+            what the loader returned without its unlabelled nodes. The published
+            train/validation/test split is drawn over the raw graph (see `graphdp.data.split`).
         raw_num_nodes: number of nodes of the raw graph.
         num_classes: number of classes C.
+        ids: int64 (n,), all different: what each node is called, whichever other nodes there are:
+            its id in a public universe 0..num_ids-1, of the files themselves or, where they have
+            none, its place in them. `node_ids` unless given.
+        num_ids: size of the universe; `raw_num_nodes` unless given.
 
     Raises:
         GraphDPError: an array has the wrong dtype or shape.
@@ -44,11 +48,18 @@ class Graph:
     node_ids: np.ndarray
     raw_num_nodes: int
     num_classes: int
+    ids: np.ndarray | None = None
+    num_ids: int | None = None
 
     def __post_init__(self) -> None:
+        if self.ids is None:
+            object.__setattr__(self, "ids", self.node_ids)
+        if self.num_ids is None:
+            object.__setattr__(self, "num_ids", self.raw_num_nodes)
         n = len(self.y)
-        shapes = {"y": (n,), "indptr": (n + 1,), "indices": (len(self.indices),), "node_ids": (n,)}
-        dtypes = {"y": np.int64, "indptr": np.int64, "indices": np.int32, "node_ids": np.int64}
+        shapes = {"y": (n,), "indptr": (n + 1,), "indices": (len(self.indices),)}
+        shapes |= {"node_ids": (n,), "ids": (n,)}
+        dtypes = dict.fromkeys(shapes, np.int64) | {"indices": np.int32}
         for field, shape in shapes.items():
             array = getattr(self, field)
             self._require(
@@ -121,12 +132,17 @@ class Graph:
             and (not n or (self.node_ids[0] >= 0 and self.node_ids[-1] < self.raw_num_nodes)),
             f"node_ids must be strictly increasing within 0..{self.raw_num_nodes - 1}",
         )
+        self._require(
+            len(np.unique(self.ids)) == n
+            and (not n or (self.ids.min() >= 0 and self.ids.max() < self.num_ids)),
+            f"ids must be {n} different numbers within 0..{self.num_ids - 1}",
+        )
         values = self.x.data if sp.issparse(self.x) else self.x
         self._require(bool(np.isfinite(values).all()), "features must be finite")
         return self
 
     def fingerprint(self) -> str:
-        """Hex SHA-256 over everything: name, sizes, features, classes, edges, node ids."""
+        """Hex SHA-256 of name, sizes, features, classes, edges and `node_ids`, but not of `ids`."""
         header = f"{self.name}\0{self.raw_num_nodes}\0{self.num_classes}\0{self.num_features}"
         arrays = (
             *_feature_arrays(self.x).values(),
@@ -142,11 +158,12 @@ class Graph:
         io.save_npz(
             path,
             name=np.array(self.name),
-            sizes=np.array([self.raw_num_nodes, self.num_classes], dtype=np.int64),
+            sizes=np.array([self.raw_num_nodes, self.num_classes, self.num_ids], dtype=np.int64),
             y=self.y,
             indptr=self.indptr,
             indices=self.indices,
             node_ids=self.node_ids,
+            ids=self.ids,
             **_feature_arrays(self.x),
         )
 
@@ -168,14 +185,15 @@ class Graph:
                     (arrays["x_data"], arrays["x_indices"], arrays["x_indptr"]),
                     shape=tuple(arrays["x_shape"]),
                 )
-            raw_num_nodes, num_classes = (int(size) for size in arrays["sizes"])
+            sizes = zip(("raw_num_nodes", "num_classes", "num_ids"), arrays["sizes"], strict=True)
             name = str(arrays["name"])
-            fields = {key: arrays[key] for key in ("y", "indptr", "indices", "node_ids")}
+            fields = {key: arrays[key] for key in ("y", "indptr", "indices", "node_ids", "ids")}
+            fields |= {key: int(size) for key, size in sizes}
         except Exception as error:  # a damaged zip raises many types
             raise GraphDPError(
                 f"{path} is not a readable graph file ({error}): delete it and preprocess again"
             ) from error
-        return cls(name=name, x=x, raw_num_nodes=raw_num_nodes, num_classes=num_classes, **fields)
+        return cls(name=name, x=x, **fields)
 
 
 def csr_from_edges(

@@ -35,12 +35,17 @@ class RawGraph:
         y: int64 (n,), class of each node, −1 where it has none.
         sources, targets: integer (m,), directed entries in file order; an undirected edge may be
             given once or twice.
+        ids: integer (n,), all different, what the nodes are called in a public universe
+            0..num_ids-1, or None where the files do not say: then their places, 0..n-1.
+        num_ids: size of the universe; by default the largest id + 1.
     """
 
     x: np.ndarray | sp.csr_matrix
     y: np.ndarray
     sources: np.ndarray
     targets: np.ndarray
+    ids: np.ndarray | None = None
+    num_ids: int | None = None
 
 
 # (folder of the raw files, names of the registry's files, **parameters) -> RawGraph
@@ -57,6 +62,8 @@ def load_csbm(folder: Path, files: Sequence[str], **parameters: Any) -> RawGraph
 def load_arrays(folder: Path, files: Sequence[str], file: str) -> RawGraph:
     """A user's own `.npz`: x (n, f) numbers, y (n,) integers (−1: no class), edge_index (2, m).
 
+    It may also have ids (n,), integers, and num_ids: see `RawGraph`.
+
     Raises:
         GraphDPError: an array is missing or has the wrong shape or type.
     """
@@ -69,6 +76,8 @@ def load_arrays(folder: Path, files: Sequence[str], file: str) -> RawGraph:
                 "features), y (nodes) and edge_index (2 × edges)"
             )
         x, y, edges = arrays["x"], arrays["y"], arrays["edge_index"]
+        ids = arrays.get("ids")
+        num_ids = int(arrays["num_ids"]) if "num_ids" in arrays else None
     if (
         x.ndim != 2
         or y.shape != x.shape[:1]
@@ -81,7 +90,7 @@ def load_arrays(folder: Path, files: Sequence[str], file: str) -> RawGraph:
             f"{path}: need x (n, f), integer y (n,) and integer edge_index (2, m), got "
             f"x {x.shape}, y {y.dtype} {y.shape}, edge_index {edges.dtype} {edges.shape}"
         )
-    return RawGraph(_compact(x), y.astype(np.int64), edges[0], edges[1])
+    return RawGraph(_compact(x), y.astype(np.int64), edges[0], edges[1], ids, num_ids)
 
 
 # --- Facebook100 ----------------------------------------------------------------------------------

@@ -50,7 +50,8 @@ def build(name: str, raw: RawGraph, steps: Preprocessing) -> Graph:
     """Preprocess a raw graph, in the order of GAP's authors.
 
     1. Nodes without a class are dropped. What is left is the "raw graph" that the train/validation/
-       test split is drawn over (`Graph.node_ids`, `Graph.raw_num_nodes`).
+       test split is drawn over where it is as published (`Graph.node_ids`,
+       `Graph.raw_num_nodes`).
     2. Classes with fewer than `min_class_count` nodes are dropped with their nodes; the others are
        renumbered 0..C-1 in their order.
     3. Edges between kept nodes: symmetrised if asked for, duplicates and self-loops dropped.
@@ -73,6 +74,7 @@ def build(name: str, raw: RawGraph, steps: Preprocessing) -> Graph:
             wrong = ends.min() if ends.min() < 0 else ends.max()
             raise GraphDPError(f"dataset '{name}': an edge names node {wrong} of 0..{n - 1}")
 
+    ids, num_ids = _universe(name, raw)
     labelled = raw.y >= 0
     counts = np.bincount(raw.y[labelled])
     classes = np.flatnonzero(counts >= steps.min_class_count)
@@ -108,7 +110,28 @@ def build(name: str, raw: RawGraph, steps: Preprocessing) -> Graph:
         node_ids=position_among_labelled[nodes].astype(np.int64),
         raw_num_nodes=int(labelled.sum()),
         num_classes=len(classes),
+        ids=ids[nodes],
+        num_ids=num_ids,
     )
+
+
+def _universe(name: str, raw: RawGraph) -> tuple[np.ndarray, int]:
+    """The ids of a raw graph's nodes, int64 (n,), and the size of their universe."""
+    n = len(raw.y)
+    if raw.ids is None:
+        return np.arange(n, dtype=np.int64), n
+    ids = np.asarray(raw.ids)
+    num_ids = int(ids.max(initial=-1)) + 1 if raw.num_ids is None else raw.num_ids
+    if (
+        ids.shape != (n,)
+        or ids.dtype.kind not in "iu"
+        or len(np.unique(ids)) != n
+        or (n and not 0 <= ids.min() <= ids.max() < num_ids)
+    ):
+        raise GraphDPError(
+            f"dataset '{name}': ids must be {n} different integers within 0..{num_ids - 1}"
+        )
+    return ids.astype(np.int64), num_ids
 
 
 def _induced(

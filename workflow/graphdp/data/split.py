@@ -1,10 +1,12 @@
 """Train, validation and test nodes."""
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
 
 from graphdp import rng
+from graphdp.data.graph import Graph
 from graphdp.errors import GraphDPError
 
 GAP_FRACTIONS = (0.75, 0.10, 0.15)  # GAP, section 7.1
@@ -19,60 +21,67 @@ class Split:
     test: np.ndarray
 
 
-def split(
-    raw_num_nodes: int,
-    node_ids: np.ndarray,
-    study_seed: int,
-    split_seed: int,
-    fractions: tuple[float, float, float] = GAP_FRACTIONS,
-) -> Split:
-    """A uniformly random split of the raw nodes, restricted to the nodes that preprocessing kept.
+def split_of(graph: Graph, study_seed: int, rule: str, seed: int) -> Split:
+    """The split of repeat `seed`: equal arguments give equal splits.
 
-    GAP's authors split before they filter classes (with PyG's `RandomNodeSplit`), so which side a
-    node falls on does not depend on which classes are kept, and the shares of the kept nodes are
-    75/10/15 % only up to chance. As in PyG, round(fraction · n) raw nodes are drawn for validation
-    and for test, and all others train.
-
-    Args:
-        raw_num_nodes: n of the raw graph (`Graph.raw_num_nodes`).
-        node_ids: int64 (kept,), positions of the kept nodes in the raw graph (`Graph.node_ids`).
-        study_seed, split_seed: name of the random stream; the same pair gives the same split.
-        fractions: shares of (train, validation, test), positive, summing to 1. DPDGC's cSBM runs
-            use (0.025, 0.025, 0.95).
+    rule: "shared" (every repeat has that of seed 0) or "per_seed"; then " by id", or nothing for
+    the published way; then, where they are not GAP's, the shares of training, validation and test
+    nodes: "shared by id", "per_seed 0.025/0.025/0.95" (DPDGC's block models).
 
     Raises:
-        GraphDPError: the fractions are no shares, or one of the three sets would be empty.
+        GraphDPError: another rule, shares that are none, or one of the three sets would be empty.
     """
+    found = re.fullmatch(r"(shared|per_seed)( by id)?(?: ([0-9.e/-]+))?", rule)
+    if not found:
+        raise GraphDPError(f"split rule {rule!r}: give e.g. 'shared by id' or 'per_seed'")
+    kind, by_id, shares = found.groups()
+    fractions = tuple(map(float, shares.split("/"))) if shares else GAP_FRACTIONS
     if len(fractions) != 3 or min(fractions) <= 0 or abs(sum(fractions) - 1) > 1e-9:
         raise GraphDPError(
-            f"split fractions {tuple(fractions)} must be three positive shares (train, validation, "
-            "test) that sum to 1"
+            f"split fractions {fractions} must be three positive shares (train, validation, test) "
+            "that sum to 1"
         )
-    num_val = round(fractions[1] * raw_num_nodes)
-    num_test = round(fractions[2] * raw_num_nodes)
-    order = rng.generator(study_seed, split_seed, "split").permutation(raw_num_nodes)
-    side = np.zeros(raw_num_nodes, dtype=np.int8)  # 0 train, 1 validation, 2 test
-    side[order[:num_val]] = 1
-    side[order[num_val : num_val + num_test]] = 2
-    kept = side[node_ids]
-    train, val, test = (np.flatnonzero(kept == which).astype(np.int64) for which in range(3))
+    draw = sides_by_id if by_id else published_sides
+    side = draw(graph, fractions, study_seed, seed if kind == "per_seed" else 0)
+    train, val, test = (np.flatnonzero(side == which).astype(np.int64) for which in range(3))
     if min(len(train), len(val), len(test)) == 0:
         raise GraphDPError(
-            f"the split of {raw_num_nodes} raw nodes ({len(node_ids)} kept) leaves {len(train)} "
-            f"train, {len(val)} validation and {len(test)} test nodes: use a larger graph or other "
-            "fractions"
+            f"the split of {graph.raw_num_nodes} raw nodes ({graph.num_nodes} kept) leaves "
+            f"{len(train)} train, {len(val)} validation and {len(test)} test nodes: use a larger "
+            "graph or other fractions"
         )
     return Split(train, val, test)
 
 
-def split_of(
-    raw_num_nodes: int, node_ids: np.ndarray, study_seed: int, rule: str, seed: int
-) -> Split:
-    """The split of repeat `seed`.
+def sides_by_id(
+    graph: Graph, fractions: tuple[float, ...], study_seed: int, split_seed: int
+) -> np.ndarray:
+    """Each node's side by itself, from its id alone: 0 train, 1 validation, 2 test; int8 (n,).
 
-    rule: "shared" (every repeat has that of seed 0) or "per_seed", with GAP's shares, or followed
-    by other shares of training, validation and test nodes: "shared 0.025/0.025/0.95".
+    Which other nodes there are does not matter, so adding or removing one moves no other. The
+    shares are those of (train, validation, test) up to chance.
     """
-    kind, _, shares = rule.partition(" ")
-    fractions = tuple(map(float, shares.split("/"))) if shares else GAP_FRACTIONS
-    return split(raw_num_nodes, node_ids, study_seed, seed if kind == "per_seed" else 0, fractions)
+    # The number at place `id` of one stream: a hash of the id that is keyed by the stream's name.
+    stream = rng.generator(study_seed, split_seed, "split by id")
+    number = stream.random(graph.num_ids)[graph.ids]
+    _, val, test = fractions
+    return ((number < val + test).astype(np.int8)) + ((number < test).astype(np.int8))
+
+
+def published_sides(
+    graph: Graph, fractions: tuple[float, ...], study_seed: int, split_seed: int
+) -> np.ndarray:
+    """As GAP's authors draw them, over the raw nodes by a permutation: as `sides_by_id`.
+
+    They split before they filter classes (with PyG's `RandomNodeSplit`), so which side a node
+    falls on does not depend on which classes are kept. As in PyG, round(fraction · n) raw nodes are
+    drawn for validation and for test, and all others train. Where one node more or less has a label
+    the ranks of those after it move, and the permutation, and with them many nodes' sides.
+    """
+    nodes = graph.raw_num_nodes
+    num_val, num_test = round(fractions[1] * nodes), round(fractions[2] * nodes)
+    order = rng.generator(study_seed, split_seed, "split").permutation(nodes)
+    side = np.zeros(nodes, dtype=np.int8)
+    side[order[:num_val]] = 1
+    side[order[num_val : num_val + num_test]] = 2
+    return side[graph.node_ids]

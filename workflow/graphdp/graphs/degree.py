@@ -117,7 +117,7 @@ def public_candidates(
     ):
         raise GraphDPError(
             f"ids must be {n} different numbers within 0..{num_ids - 1}, one for each node: "
-            "give the graph's node_ids and raw_num_nodes"
+            "give the graph's ids and num_ids"
         )
     places = public_order(num_ids, seed)[ids]
     keep = np.empty(len(indices), dtype=bool)
@@ -205,7 +205,7 @@ def keep_edges(graph: Graph, name: str, stream: Sequence[Any], public: Sequence[
         sampled = bound_out_degree if how == "sampling" else bound_degrees
         return sampled(*edges, rng.stream_seed(*stream))
     order = rng.stream_seed("public candidates", *public)
-    return public_candidates(*edges, order, graph.node_ids, graph.raw_num_nodes)
+    return public_candidates(*edges, order, graph.ids, graph.num_ids)
 
 
 def mask_fingerprint(keep: np.ndarray) -> str:

@@ -1,15 +1,19 @@
 """What every stage of a method is given: a block of seeds of one cell."""
 
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from graphdp import io
 from graphdp.data.split import Split, split_of
+from graphdp.errors import GraphDPError
 from graphdp.graphs.bounds import parse_bound
 from graphdp.privacy import calibrated
 from graphdp.privacy.calibrated import Phase
+from graphdp.private import published_hash
+from graphdp.rng import stream_key
 
 if TYPE_CHECKING:  # every start of Snakemake reads this module
     from graphdp.data.graph import Graph
@@ -29,6 +33,9 @@ class Block:
     A stage of the graph alone has no method, level, ε and split. `calibrations` are the entries of
     the cell's calibration file (empty where a stage needs none).
     `posteriors`: whether its models keep every node's class probabilities. `study`: its name.
+    `release`: "reproduction" or "private"; then `secret` (`graphdp.private.root`) names all streams
+    in place of the study seed. `announced`: the number of training nodes that sampling rate and
+    steps are computed from, if it is not the true one.
     For audits alone, `observe`: called in every noisy round before its step is taken; `noise`: what
     draws the noise of the rounds, in place of `graphdp.noise`.
     """
@@ -47,21 +54,33 @@ class Block:
     calibrations: list[dict[str, Any]] = field(default_factory=list)
     posteriors: bool = False
     study: str = ""
+    release: str = "reproduction"
+    secret: str = field(default="", repr=False)
+    announced: int | None = None
     observe: Observer | None = None
     noise: "NoiseSource | None" = None
 
     def split(self, seed: int) -> Split:
         """The split of a repeat: the study's one split, or the repeat's own."""
-        return split_of(
-            self.graph.raw_num_nodes, self.graph.node_ids, self.study_seed, self.split_rule, seed
-        )
+        return split_of(self.graph, self.root, self.split_rule, seed)
+
+    def num_train(self, seed: int) -> int:
+        """The number of training nodes that plans are made for: as announced, or of the split."""
+        return self.announced or self.split(seed).train.size
+
+    @property
+    def root(self) -> int | str:
+        """What names all streams."""
+        if self.release == "private" and not self.secret:
+            raise GraphDPError("a private release without its key: report a bug")
+        return self.secret or self.study_seed
 
     def entry(self, plan_settings: dict[str, Any], seed: int) -> dict[str, Any]:
         """The calibration of a plan's settings and a repeat's split.
 
         Raises `GraphDPError` if the calibration file has no such entry.
         """
-        return calibrated.lookup(self.calibrations, plan_settings, self.split(seed).train.size)
+        return calibrated.lookup(self.calibrations, plan_settings, self.num_train(seed))
 
     def phase(self, plan_settings: dict[str, Any], seed: int, name: str) -> Phase | None:
         """A phase of the plan with its noise, for a repeat's split; None at ε = inf.
@@ -77,21 +96,26 @@ class Block:
         releases together would reveal. Noise is named by `noise_stream`.
         """
         return (
-            self.study_seed, seed, self.dataset, self.method, self.level, self.epsilon,
+            self.root, seed, self.dataset, self.method, self.level, self.epsilon,
             self.split_rule, self.checkpoint, *purpose,
         )  # fmt: skip
 
     def noise_stream(self, seed: int, *purpose: int | float | str) -> tuple:
         """As `stream`, with the graph itself: a graph of one name that differs in one edge shares
         no noise either. What is no noise must not depend on the graph, and does not."""
-        return *self.stream(seed, *purpose), self.fingerprint
+        return *self.stream(seed, *purpose), self.data
 
     def noise_source(self, names: Sequence[tuple]) -> "Noise":
         """The noise of rounds (a `graphdp.noise.NoiseSource`): of streams of `names` and the
         graph."""
         from graphdp.noise import GridNoise
 
-        return (self.noise or GridNoise)([(*name, self.fingerprint) for name in names])
+        return (self.noise or GridNoise)([(*name, self.data) for name in names])
+
+    @cached_property
+    def data(self) -> str:
+        """The data as they name noise: the graph, and the ids, by which its nodes are split."""
+        return f"{self.fingerprint} {io.sha256_arrays(self.graph.ids)}"
 
     @cached_property
     def fingerprint(self) -> str:
@@ -100,7 +124,7 @@ class Block:
 
     def degree_stream(self, seed: int, bound: str) -> tuple:
         """The name of the random stream of a degree bound: of no method, so that all share it."""
-        return self.study_seed, seed, self.dataset, "degree", parse_bound(bound)[0]
+        return self.root, seed, self.dataset, "degree", parse_bound(bound)[0]
 
     def trained_on(self) -> str:
         """The name of the device that `device` stands for: the CPU's architecture or the GPU's."""
@@ -113,13 +137,25 @@ class Block:
     def origin(self) -> dict[str, str]:
         """What a model of the block came from, as its row says it.
 
-        `study_seed`, the root of every random stream; `split`, the split's rule; `graph`, the first
-        12 hexadecimal digits of the graph's fingerprint.
+        `release`; `study_seed`, the root of every random stream; `split`, the split's rule;
+        `graph`, the first 12 hexadecimal digits of the graph's fingerprint, in a private release
+        of a hash of it that the secret keys.
         """
         return {
+            "release": self.release,
             "study_seed": str(self.study_seed),
             "split": self.split_rule,
-            "graph": self.fingerprint[:12],
+            "graph": published_hash(self.secret, self.fingerprint)[:12],
+        }
+
+    def record(self, study: Mapping[str, Any]) -> dict[str, Any]:
+        """What the ledger holds of a private release; study: what its noise depends on besides."""
+        return {
+            "release": f"{self.study}: {self.method}, {self.level} level, ε = {self.epsilon}",
+            "dataset": self.dataset,
+            "data": self.data,
+            "noise": stream_key(*self.stream(0)).hex(),
+            "plan": [study["settings"], study["delta"], study["calibrate_for"], self.announced],
         }
 
     def runs(self, settings: list[dict[str, Any]]) -> list[Run]:

@@ -68,7 +68,8 @@ _NUMBERS = (
     "wall_seconds",
     "peak_rss_mb",
 )
-_NEVER_EMPTY = (*IDENTITY, "val_accuracy", "test_accuracy", "study_seed", "split", "graph")
+_NEVER_EMPTY = (*IDENTITY, "study_seed", "split", "graph")
+_ACCURACIES = ("val_accuracy", "test_accuracy")
 
 
 def read_rows(path: str | os.PathLike) -> pd.DataFrame:
@@ -76,10 +77,11 @@ def read_rows(path: str | os.PathLike) -> pd.DataFrame:
 
     Returns the columns of the file (at least `COLUMNS`): text as str ("" when empty), `seed` int64,
     the numeric columns float64 (NaN when empty), accuracies as fractions 0..1, `epsilon` as its
-    canonical token, `noise` (what drew the noise, `BEFORE` where an older file does not say), plus
-    one column `hp_<name>` per hyperparameter (object; None where a row has
-    none of that name). Raises GraphDPError for a missing column, an empty required value, a value
-    out of range or a finite ε with noise of scale 0.
+    canonical token, `noise` (what drew the noise, `BEFORE` where an older file does not say),
+    `release` ("reproduction" or "private"; the former in older files), plus one column `hp_<name>`
+    per hyperparameter (object; None where a row has none of that name). Raises GraphDPError for a
+    missing column, an empty required value, a value out of range or a finite ε with noise of scale
+    0.
     """
     try:
         raw = pd.read_csv(path, dtype=str, keep_default_na=False)
@@ -181,6 +183,11 @@ def _parse(raw: pd.DataFrame, path: str | os.PathLike) -> pd.DataFrame:
     if "noise" not in rows:
         drawn = (rows["noise_multiplier"] != "") & (rows["epsilon"] != "inf")
         rows["noise"] = drawn.map({True: BEFORE, False: ""}).astype(str)
+    if "release" not in rows:
+        rows["release"] = "reproduction"
+    for name in _ACCURACIES:
+        missing = (rows[name] == "") & (rows["release"] != "private")
+        refuse(missing, f"{name} is empty")
     for name in _NEVER_EMPTY:
         refuse(rows[name] == "", f"{name} is empty")
     for name in _NUMBERS:
@@ -196,8 +203,9 @@ def _parse(raw: pd.DataFrame, path: str | os.PathLike) -> pd.DataFrame:
         f"epsilon_status is not one of {', '.join(STATUSES)}",
     )
     rows["epsilon"] = rows["epsilon"].map(canonical_epsilon).astype(str)
-    for name in ("val_accuracy", "test_accuracy"):
-        refuse(~rows[name].between(0, 1), f"{name} is not a fraction between 0 and 1")
+    for name in _ACCURACIES:
+        given = rows[name].notna()
+        refuse(given & ~rows[name].between(0, 1), f"{name} is not a fraction between 0 and 1")
     refuse(
         rows["level"].map(is_private).astype(bool) == (rows["epsilon"] == "inf"),
         "level 'none' and epsilon 'inf' belong together",

@@ -1,7 +1,8 @@
 """Assumptions shared by several plans, one sentence each."""
 
 TRAINING_COUNT_IS_PUBLIC = (
-    "The number of training nodes is public: it sets the sampling rate and the steps."
+    "The number of training nodes is announced beforehand, the same whether or not a protected "
+    "node is there: it sets the sampling rate and the steps."
 )
 SELECTION_IS_UNCOUNTED = (
     "Choosing a checkpoint or hyperparameters by validation accuracy reads private labels; "

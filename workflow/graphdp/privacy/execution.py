@@ -6,10 +6,11 @@ nothing else, and writes down what it did in the same terms. A row exists only i
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from graphdp.errors import GraphDPError
+from graphdp.noise import MOST_DRAWS
 
 if TYPE_CHECKING:  # every start of Snakemake reads this module
     import numpy as np
@@ -28,6 +29,8 @@ class Execution:
         the L2 clip of a record's gradient. batch_size: what a noisy sum is divided by. None for
         releases.
     sensitivity: L2 sensitivity that σ is set for; None for rounds.
+    draws: Gaussian numbers that were drawn, one per coordinate of what was noised; 0 in a plan,
+        which does not know, and not compared.
     """
 
     sampling: str
@@ -37,6 +40,7 @@ class Execution:
     max_grad_norm: float | None = None
     batch_size: int | None = None
     sensitivity: float | None = None
+    draws: int = field(default=0, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON object; `Execution(**value)` gives back an equal one."""
@@ -59,7 +63,8 @@ def check(planned: Mapping[str, Execution], executed: Mapping[str, Execution]) -
     """Refuse a model for which other noise was drawn than its plan accounts.
 
     planned, executed: phase -> how it is to be run, and how it was. Raises `GraphDPError` naming
-    the phase, all that differs and both values.
+    the phase, all that differs and both values, and for more draws in all than the generator is
+    analysed for.
     """
     for phase in dict.fromkeys([*planned, *executed]):
         plan, done = planned.get(phase), executed.get(phase)
@@ -73,10 +78,16 @@ def check(planned: Mapping[str, Execution], executed: Mapping[str, Execution]) -
         differ = [
             f"{_WORDS[one.name]} {getattr(plan, one.name)} but it was {getattr(done, one.name)}"
             for one in fields(Execution)
-            if getattr(plan, one.name) != getattr(done, one.name)
+            if one.compare and getattr(plan, one.name) != getattr(done, one.name)
         ]
         raise GraphDPError(
             f"{phase}: the plan accounts {', '.join(differ)}; the ε of this model does not hold"
+        )
+    draws = sum(one.draws for one in executed.values())
+    if draws > MOST_DRAWS:
+        raise GraphDPError(
+            f"the model took {draws} Gaussian numbers, and how far they are from ideal ones is "
+            f"known for up to {MOST_DRAWS}: take fewer rounds or a smaller network"
         )
 
 
@@ -92,7 +103,8 @@ def together(releases: list[Execution]) -> Execution:
         )
     ((sampling, noise_std, sensitivity),) = kinds
     count = sum(one.count for one in releases)
-    return Execution(sampling, count, noise_std, sensitivity=sensitivity)
+    draws = sum(one.draws for one in releases)
+    return Execution(sampling, count, noise_std, sensitivity=sensitivity, draws=draws)
 
 
 def packed(name: str, executed: Mapping[str, Execution]) -> dict[str, "np.ndarray"]:

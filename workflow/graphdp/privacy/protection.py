@@ -112,7 +112,8 @@ class Adjacency:
     nodes alone. meaning: after its name;
     briefly: at the head of a column; unit: in a privacy statement; promise: what an ε means, in
     plain words; refuted: what to say where such a claim is refuted, if there is more to say.
-    "{k}" in a text is the number of neighbours.
+    hides_presence: whether a unit is there or not is protected, so that the set of nodes is not
+    public. "{k}" in a text is the number of neighbours.
     """
 
     name: str
@@ -122,6 +123,7 @@ class Adjacency:
     unit: str
     promise: str
     published_counts: str = ""
+    hides_presence: bool = False
     refuted: str = ""
 
 
@@ -159,6 +161,7 @@ ADJACENCIES: dict[str, Adjacency] = {
             "node_add_remove",
             counts="nodes",
             published_counts="train",
+            hides_presence=True,
             meaning="one node added or removed",
             briefly="node added or removed",
             unit="one node with its features, label and edges, there or not",
@@ -192,6 +195,7 @@ ADJACENCIES: dict[str, Adjacency] = {
             "participant",
             counts="nodes",
             published_counts="train",
+            hides_presence=True,
             meaning="one node takes part or not, other nodes' lists fixed",
             briefly="participant",
             unit="one node that takes part with its features, label and out-edges, or does not",
@@ -257,6 +261,12 @@ def unit_text(name: str) -> str:
     """The protected unit in words; "nobody" for no adjacency."""
     parsed = _parsed(name)
     return "nobody" if parsed is None else ADJACENCIES[parsed[0]].unit.format(k=parsed[1])
+
+
+def hides_presence(name: str) -> bool:
+    """Whether an adjacency protects which nodes there are; False where none is known."""
+    known = adjacency(name)
+    return known is not None and known.hides_presence
 
 
 def protected_units(name: str, edges: int, nodes: int) -> int:

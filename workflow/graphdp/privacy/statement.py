@@ -14,15 +14,10 @@ from graphdp.noise import as_drawn
 from graphdp.privacy import accounting, calibrated
 from graphdp.privacy.assumptions import CANDIDATES_ARE_PUBLIC
 from graphdp.privacy.composition import epsilon_at
-from graphdp.privacy.mechanisms.base import Output
 from graphdp.privacy.plan import Plan
 from graphdp.privacy.protection import (
     Words,
     delta_fault,
-    edges_alone,
-    is_private,
-    neighbors,
-    protects_nodes,
     unit_text,
 )
 from graphdp.privacy.statement_form import (
@@ -31,8 +26,6 @@ from graphdp.privacy.statement_form import (
     DegreeBound,
     Guarantee,
     MechanismEntry,
-    Protection,
-    Release,
     Rng,
     Selection,
     SelectionEntry,
@@ -40,18 +33,42 @@ from graphdp.privacy.statement_form import (
     Target,
 )
 from graphdp.privacy.statement_selection import Analyses, claim, select
-
-_RNG = Rng(
-    generator="AES-256 in counter mode for Gaussian noise, drawn in float64 and rounded to a "
-    "public grid; Philox (samples of batches, randomised response), seeded counter hash (degree "
-    "bound); every key is a SHA-256 of the study seed and the name of what is drawn",
-    cryptographic=False,
-    note="Whoever knows the study seed can draw all of it again: the ε speak of the mechanism, not "
-    "of a copy whose seed is public. That sums of clipped gradients in float32 move by no more "
-    "than the clip but for their rounding is not proven.",
-    drawn_epsilon=None,
-    drawn_delta=None,
+from graphdp.privacy.statement_words import (
+    inference,
+    left_out,
+    protection,
+    releases,
+    uncounted,
 )
+
+_GENERATORS = (
+    "AES-256 in counter mode for Gaussian noise, drawn in float64 and rounded to a public grid; "
+    "AES-128 in counter mode for samples of batches and randomised response; Philox for initial "
+    "parameters; seeded counter hash for degree bounds; every key is a SHA-256 of {root} and the "
+    "name of what is drawn"
+)
+_FLOAT32 = (
+    "That sums of clipped gradients in float32 move by no more than the clip but for their "
+    "rounding is not proven."
+)
+_RNG = {
+    "reproduction": Rng(
+        generator=_GENERATORS.format(root="the public study seed"),
+        cryptographic=False,
+        note="Whoever knows the study seed can draw all of it again: the ε speak of the mechanism, "
+        f"not of a copy whose seed is public. {_FLOAT32}",
+        drawn_epsilon=None,
+        drawn_delta=None,
+    ),
+    "private": Rng(
+        generator=_GENERATORS.format(root="a secret key of 256 bits"),
+        cryptographic=True,
+        note="The ε hold as long as the key is secret. How long a job takes and how much memory is "
+        f"not hidden from who shares the machine. {_FLOAT32}",
+        drawn_epsilon=None,
+        drawn_delta=None,
+    ),
+}
 
 
 def statement(
@@ -65,6 +82,7 @@ def statement(
     charged: Sequence[SelectionEntry] | None = None,
     min_class_count: int = 1,
     remove_isolated: bool = False,
+    release: str = "reproduction",
     analyses: Analyses,
     words: Words,
 ) -> Statement:
@@ -74,7 +92,8 @@ def statement(
     training nodes. checkpoint: "best_validation" or "last". tried: the calibration entry of every
     hyperparameter setting that the selection looked at, once per setting. repeats: seeds. charged:
     the search's ε, if an earlier statement of the same search has it. min_class_count,
-    remove_isolated: the preprocessing that left nodes out. analyses: of the method at the entry's
+    remove_isolated: the preprocessing that left nodes out. release: "reproduction" or "private".
+    analyses: of the method at the entry's
     level. words: how the method speaks of edges.
 
     Raises GraphDPError when a corrected plan has a δ that is not below 1 / number of protected
@@ -98,14 +117,15 @@ def statement(
         raise GraphDPError(fault)
     multiplier = _noise(entry)
     return Statement(
-        schema_version=1,
+        schema_version=2,
+        release=release,
         method=method,
         settings=entry["settings"],
-        data=data,
+        data=data.published(release),
         guarantee=_guarantee(plan, entry["settings"], words),
-        protection=_protection(plan, words),
-        releases=_releases(plan),
-        inference_privacy=_inference(plan),
+        protection=protection(plan, words, release),
+        releases=releases(plan, release),
+        inference_privacy=inference(plan),
         mechanisms=[
             MechanismEntry(**m.statement_entry(entry["noise_multiplier"])) for m in plan.mechanisms
         ],
@@ -125,20 +145,20 @@ def statement(
         ),
         uncounted=[
             *([f"Warning: {fault}."] if fault else []),
-            *_uncounted(plan, checkpoint, len(tried), repeats),
-            *_left_out(plan, min_class_count, remove_isolated),
+            *uncounted(plan, checkpoint, len(tried), repeats, release),
+            *left_out(plan, min_class_count, remove_isolated),
         ],
-        rng=_random_numbers(entry, delta),
+        rng=_random_numbers(entry, delta, release),
     )
 
 
-def _random_numbers(entry: dict[str, Any], delta: float | None) -> Rng:
+def _random_numbers(entry: dict[str, Any], delta: float | None, release: str) -> Rng:
     """What is drawn, and what that makes of the target."""
     target = entry["target_epsilon"]
     if target == "inf" or delta is None or not calibrated.phases(entry):
-        return _RNG
+        return _RNG[release]
     epsilon, delta = as_drawn(target, delta)
-    return _RNG.model_copy(update={"drawn_epsilon": epsilon, "drawn_delta": delta})
+    return _RNG[release].model_copy(update={"drawn_epsilon": epsilon, "drawn_delta": delta})
 
 
 def cell_statements(
@@ -155,6 +175,7 @@ def cell_statements(
     min_class_count: int = 1,
     remove_isolated: bool = False,
     *,
+    release: str = "reproduction",
     analyses: Analyses,
     words: Words,
 ) -> list[Statement]:
@@ -193,6 +214,7 @@ def cell_statements(
             charged=charged.get(num_train),
             min_class_count=min_class_count,
             remove_isolated=remove_isolated,
+            release=release,
             analyses=analyses,
             words=words,
         )
@@ -229,96 +251,6 @@ def _guarantee(plan: Plan, settings: dict[str, Any], words: Words) -> Guarantee:
     )
 
 
-def _protection(plan: Plan, words: Words) -> Protection:
-    splits = "training, validation and test nodes alike"
-    if edges_alone(plan.level):
-        return Protection(
-            protected=[f"Edges of {splits}."],
-            not_protected=[f"Features, labels and the set of nodes ({splits}): taken as public."],
-        )
-    if protects_nodes(plan.level):
-        edges, others = [], []
-        k = neighbors(plan.level)
-        if k is not None:
-            edges = [f"{k} edges to and {k} edges from a node ({splits})."]
-            others = [f"A node's other edges, and whether it has more than {k} either way."]
-        elif words.edges:
-            edges = [words.edges.format(splits=splits)]
-        return Protection(
-            protected=["Features and labels of training nodes.", *edges],
-            not_protected=[
-                *others,
-                "Labels of validation nodes: they select checkpoints and settings.",
-                "Number of training nodes: taken as public.",
-                "A node's own prediction: it reads the node's own data.",
-            ],
-        )
-    return Protection(
-        protected=[], not_protected=["What the model reads: it is trained without noise."]
-    )
-
-
-def _samples_sub_graphs(plan: Plan) -> bool:
-    return any(m.reads_sub_graphs for m in plan.mechanisms)
-
-
-def _outputs(plan: Plan) -> list[Output]:
-    """What is published besides the model, each once; what has a row for every node first."""
-    outputs = dict.fromkeys(m.publishes for m in plan.mechanisms if m.publishes is not None)
-    return sorted(outputs, key=lambda output: not output.rows)
-
-
-def _aggregates(plan: Plan) -> bool:
-    return any(output.rows for output in _outputs(plan))
-
-
-def _releases(plan: Plan) -> list[Release]:
-    if not is_private(plan.level):
-        why = "Trained without noise."
-        return [Release(what="weights, predictions and accuracies", covered=False, why=why)]
-    weights = "Post-processing of the mechanisms."
-    own_row = "The prediction for a node reads its own row and features."
-    releases = [Release(what="weights of the last epoch", covered=True, why=weights)]
-    edge = edges_alone(plan.level)
-    for output in _outputs(plan):
-        covered, why = True, "It is what the mechanism releases."
-        if output.rows:
-            covered, why = edge, "The noisy rows are what the mechanism releases."
-            why += "" if edge else " The protected node's own row is not covered."
-        releases.append(Release(what=output.what, covered=covered, why=why))
-    releases.append(
-        Release(
-            what="predictions",
-            covered=edge,
-            why="Post-processing; features are public." if edge else own_row,
-        )
-    )
-    releases.append(
-        Release(
-            what="accuracies, and a choice made by them",
-            covered=edge,
-            why="Labels are public." if edge else "They are computed from labels without noise.",
-        )
-    )
-    return releases
-
-
-def _inference(plan: Plan) -> str:
-    for mechanism in plan.mechanisms:
-        if mechanism.inference:
-            return mechanism.inference
-    if edges_alone(plan.level):
-        return "Predictions use the aggregates released in training; no edge is read again."
-    if protects_nodes(plan.level) and _aggregates(plan):
-        return (
-            "Predictions use the aggregates released in training. Rows of other nodes are covered; "
-            "the protected node's own row, and so its own prediction, is not."
-        )
-    if protects_nodes(plan.level):
-        return "A prediction reads the queried node's features and nothing of other nodes."
-    return "None."
-
-
 def _epsilon(analysis: Plan, reference: Plan, noise: float, delta: float | None) -> float:
     if delta is None:  # ε = 0 or ∞, for every δ
         return 0.0 if analysis.composition.is_empty else math.inf
@@ -350,44 +282,3 @@ def _account(analysis: Plan, reference: Plan, noise: float, delta: float | None)
         conversion=accounting.RDP_CONVERSION if renyi else "",
         direction="upper bound",
     )
-
-
-def _uncounted(plan: Plan, checkpoint: str, tried: int, repeats: int) -> list[str]:
-    uncounted = []
-    if checkpoint == "best_validation":
-        labels = "public" if edges_alone(plan.level) else "private, and read without noise"
-        uncounted.append(f"The best epoch is chosen on the validation labels; they are {labels}.")
-    plural = "settings were" if tried > 1 else "setting was"
-    uncounted.append(
-        f"{tried} hyperparameter {plural} tried; the single-model ε charges for one model, the "
-        f"selection entries for the search."
-    )
-    if repeats > 1:
-        uncounted.append(
-            f"Every setting is trained with {repeats} seeds; publishing all of them, or their "
-            f"mean accuracy, composes over the seeds."
-        )
-    uncounted.append("Degree bound, epochs and other ranges of the search come from the papers.")
-    if edges_alone(plan.level):
-        uncounted.append("The number of edges is published; δ is chosen by it.")
-    if protects_nodes(plan.level):
-        uncounted.append("The number of training nodes is published; δ and the steps depend on it.")
-    return uncounted
-
-
-def _left_out(plan: Plan, min_class_count: int, remove_isolated: bool) -> list[str]:
-    """Preprocessing that reads what is private: the ε are between graphs with the same nodes."""
-    if not is_private(plan.level):
-        return []
-    left_out = []
-    if remove_isolated:
-        left_out.append(
-            "Nodes without an edge were dropped beforehand, so which nodes there are depends on "
-            "the edges: a node whose only edge is replaced would be dropped or kept."
-        )
-    if min_class_count > 1 and protects_nodes(plan.level):
-        left_out.append(
-            f"Classes with fewer than {min_class_count} nodes were dropped beforehand, so which "
-            f"classes and nodes there are depends on the labels."
-        )
-    return left_out

@@ -31,11 +31,20 @@ class Data(_Part):
     """The graph that a model was trained on."""
 
     name: str = Field(description="name of the dataset")
-    fingerprint: str = Field(description="SHA-256 of features, labels and edges")
-    nodes: Count
-    directed_edges: Count = Field(description="entries of the adjacency matrix")
-    train_nodes: Count
+    fingerprint: str = Field(
+        description="SHA-256 of features, labels and edges; of a private release, keyed by a secret"
+    )
+    nodes: Count | None = Field(description="null in a private release")
+    directed_edges: Count | None = Field(
+        description="entries of the adjacency matrix; null in a private release"
+    )
+    train_nodes: Count = Field(description="in a private release as they are announced")
     undirected: bool | None = Field(description="whether every edge stands in both directions")
+
+    def published(self, release: str) -> "Data":
+        """What of it is published: of a private release no exact count."""
+        hidden = {"nodes": None, "directed_edges": None} if release == "private" else {}
+        return self.model_copy(update=hidden)
 
 
 class DegreeBound(_Part):
@@ -174,7 +183,8 @@ class Rng(_Part):
 class Statement(_Part):
     """The privacy statement of one trained model."""
 
-    schema_version: Literal[1]
+    schema_version: Literal[2]
+    release: Literal["reproduction", "private"]
     method: str
     settings: dict[str, Any] = Field(description="hyperparameters that the plan reads")
     data: Data

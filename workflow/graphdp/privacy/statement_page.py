@@ -4,6 +4,11 @@ from collections.abc import Sequence
 
 from graphdp.privacy.statement_form import Claim, Statement
 
+_RELEASES = {
+    "reproduction": "public seed: anybody can draw the noise again",
+    "private": "secret key",
+}
+
 
 def _show(value: float | str | None) -> str:
     if value is None:
@@ -25,6 +30,13 @@ def render_markdown(statement: Statement) -> str:
     s = statement
     data, target, bound = s.data, s.target, s.guarantee.degree_bound
     undirected = {True: "undirected", False: "directed", None: "direction unknown"}[data.undirected]
+    sizes = (
+        f"{data.nodes} nodes ({data.train_nodes} for training), {data.directed_edges} directed "
+        "edges"
+    )
+    hashed = "SHA-256"
+    if s.release == "private":
+        sizes, hashed = f"{data.train_nodes} training nodes announced", "keyed hash"
     noted = dict.fromkeys(a for e in [*s.accounting, *s.selection.entries] for a in e.assumptions)
     numbers = {text: str(number) for number, text in enumerate(noted, 1)}
 
@@ -32,14 +44,14 @@ def render_markdown(statement: Statement) -> str:
         return ", ".join(numbers[text] for text in claim.assumptions) or "–"
 
     lines = [
-        f"# Privacy statement: {s.method} on {data.name}, {s.guarantee.level} level",
+        f"# Privacy statement, release: {s.release} ({_RELEASES[s.release]}): {s.method} on "
+        f"{data.name}, {s.guarantee.level} level",
         "",
         f"Calibrated for ε = {_show(target.epsilon)} at δ = {_show(target.delta)} "
         f"({target.basis}, {target.adjacency or 'no adjacency'}); noise multiplier "
         f"{_show(target.noise_multiplier)}. What that noise is worth stands under Accounting.",
         "",
-        f"- Data: {data.name}, {data.nodes} nodes ({data.train_nodes} for training), "
-        f"{data.directed_edges} directed edges, {undirected}, SHA-256 {data.fingerprint[:16]}",
+        f"- Data: {data.name}, {sizes}, {undirected}, {hashed} {data.fingerprint[:16]}",
         f"- Settings: {', '.join(f'{k} {v}' for k, v in sorted(s.settings.items())) or 'none'}",
         f"- Protected unit: {s.guarantee.unit}",
         f"- Own row of a released matrix covered: {_tri(s.guarantee.own_row_covered)}",

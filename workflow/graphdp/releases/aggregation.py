@@ -178,7 +178,10 @@ class Release:
         """What making it draws; None without noise."""
         if not self.private:
             return None
-        return Execution("none", self.hops, self.noise_std, sensitivity=self.sensitivity)
+        draws = self.hops * self.x0.size
+        return Execution(
+            "none", self.hops, self.noise_std, sensitivity=self.sensitivity, draws=draws
+        )
 
     @property
     def noise_name(self) -> tuple[int | str | float, ...]:

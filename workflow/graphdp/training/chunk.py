@@ -272,6 +272,7 @@ class Chunk:
                 training.sampling_rate,
                 training.max_grad_norm,
                 training.batch_size,
+                draws=done * gradients.values.shape[1],
             )
             for scale in scales
         ]

@@ -149,6 +149,7 @@ def descend(
         rate,
         rounds.max_grad_norm,
         rounds.batch_size,
+        draws=done * values.numel(),
     )
 
 

@@ -79,7 +79,7 @@ def of_block(block: Block, study: Mapping[str, Any]) -> list[dict[str, Any]]:
         block.level,
         block.epsilon,
         study["settings"],
-        [block.split(seed).train.size for seed in block.seeds],
+        [block.num_train(seed) for seed in block.seeds],
         block.graph.num_edges,
         study["delta"],
         study["calibrate_for"],

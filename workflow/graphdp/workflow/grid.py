@@ -264,6 +264,7 @@ class Grid:
                 "study": study.study,
                 "dataset": unit.dataset,
                 "study_seed": study.study_seed,
+                "release": study.release,
             },
         }
 
@@ -288,6 +289,8 @@ class Grid:
             "study_seed": study.study_seed,
             "split_rule": study.split_rule(where.dataset),
             "checkpoint": card(where.method).checkpoint(where.level, study.checkpoint),
+            "release": study.release,
+            "announced": study.train_nodes,
         }
 
     def code(self, unit: Unit) -> list[str]:

@@ -124,7 +124,7 @@ def take_over(
                 raise GraphDPError(f"known_rows: no row for {name}")
             row = rows.iloc[places[name]]
             settings = its.plan(block.level, setting)
-            entry = calibrated.lookup(block.calibrations, settings, block.split(seed).train.size)
+            entry = calibrated.lookup(block.calibrations, settings, block.num_train(seed))
             _check(row, origin, entry)
             found.append(row)
     return found

@@ -1,6 +1,7 @@
 """One row per trained model: what was run and what came of it."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from graphdp.methods.registry import card
 from graphdp.methods.settings import key
 from graphdp.noise import GENERATOR
 from graphdp.privacy import calibrated
+from graphdp.privacy.protection import protects_nodes
 from graphdp.workflow import job
 
 
@@ -22,6 +24,9 @@ def write_rows(path: str, models: list[tuple[int, dict[str, Any], Any]], block: 
     its Gaussian noise, if it has any. If its training history was kept, the column `curves` holds
     the training and validation accuracies after each epoch of each stage:
     {"train": [[...], ...], "val": [[...], ...]}.
+
+    Of a private release the row leaves out what its plan does not hold (`_unpublished`), and the
+    model itself is written beside it, as `.npz` (`released_arrays`), whose SHA-256 the row has.
 
     `cpu_seconds` and `wall_seconds` are the job's own, process start included, divided by its
     models; `peak_rss_mb` is the job's. Raises `GraphDPError` if a model was not made with exactly
@@ -67,8 +72,30 @@ def write_rows(path: str, models: list[tuple[int, dict[str, Any], Any]], block: 
             rows[-1]["curves"] = key(
                 {part: [np.round(c, 5).tolist() for c in of] for part, of in curves.items()}
             )
+        if block.release == "private":
+            file = Path(path).with_suffix(".npz")
+            io.save_npz(file, **released_arrays(block, model))
+            rows[-1]["model_sha256"] = io.sha256_file(file)
+            rows[-1] |= dict.fromkeys(_unpublished(block.level), "")
     with io.atomic_path(path) as temporary:
         pd.DataFrame(rows).to_csv(temporary, index=False)
+
+
+def released_arrays(block: Block, model: Any) -> dict[str, np.ndarray]:
+    """What is released of a private model, by name: its parameters; at edge level, where features
+    and labels are public, every node's predicted class as well."""
+    arrays = dict(model.parameters)
+    return arrays | ({} if protects_nodes(block.level) else {"predictions": model.predictions})
+
+
+def _unpublished(level: str) -> list[str]:
+    """Columns that a private release leaves empty: what the data decide and no noise covers.
+
+    Time and memory follow the sizes of samples and lists. Accuracies read labels, which are public
+    at edge level alone.
+    """
+    names = ["cpu_seconds", "wall_seconds", "peak_rss_mb", "train_accuracy", "curves"]
+    return names + (["val_accuracy", "test_accuracy", "best_epoch"] * protects_nodes(level))
 
 
 def accounted(block: Block, seed: int, setting: dict[str, Any], model: Any) -> dict[str, Any]:

@@ -11,23 +11,28 @@ from graphdp.data.split import split_of
 from graphdp.methods.registry import analyses, card
 from graphdp.privacy.statement import cell_statements
 from graphdp.privacy.statement_page import render_pages
+from graphdp.private import published_hash
 from graphdp.workflow.calibrations import Kept, calibrate_cell
 
 
 def calibrate_study_cell(
-    cell: Mapping[str, Any], graph: Graph, study: Any, kept: Kept
+    cell: Mapping[str, Any], graph: Graph, study: Any, kept: Kept, secret: str = ""
 ) -> list[dict[str, Any]]:
     """The entries of one cell of a study.
 
     cell: `dataset`, `method`, `level`, `epsilon`, `settings` (of its plan) and, of an attacked
     cell, `nodes_per_class`. study: has `study_seed`, `split` (the rule), `seeds` (of distinct
-    splits), `delta` and `calibrate_for`. Raises as `calibrate_cell`.
+    splits), `train_nodes` (as announced, or None), `delta` and `calibrate_for`. secret: names the
+    streams of a private release. Raises as `calibrate_cell`.
     """
-    if cell["nodes_per_class"]:  # its models train on nodes of their own
+    if study.train_nodes:
+        num_trains = [study.train_nodes]
+    elif cell["nodes_per_class"]:  # its models train on nodes of their own
         num_trains = [int(members_per_class(graph.y, cell["nodes_per_class"]).sum())]
     else:
-        where = graph.raw_num_nodes, graph.node_ids, study.study_seed, study.split
-        num_trains = [split_of(*where, seed).train.size for seed in range(study.seeds)]
+        root = secret or study.study_seed
+        splits = (split_of(graph, root, study.split, seed) for seed in range(study.seeds))
+        num_trains = [split.train.size for split in splits]
     return calibrate_cell(
         cell["dataset"],
         cell["method"],
@@ -56,17 +61,19 @@ def state(
     entries: Mapping[str, list[dict[str, Any]]],
     graph: Graph,
     preprocessing: Mapping[str, Any],
+    secret: str = "",
 ) -> Stated:
     """The statements of what is released: the models selected among those of its cells.
 
     released: `dataset`, `method`, `level`, `checkpoint`, `repeats` (seeds), `cells` (names in
     `entries`) and `tried`, the plan's settings of every setting tried. preprocessing: of the graph.
+    secret: names the streams of a private release, whose statement says nothing exact of the graph.
     """
-    its = card(released["method"])
+    its, kind = card(released["method"]), "private" if secret else "reproduction"
     statements = cell_statements(
         [entry for name in released["cells"] for entry in entries[name]],
         released["dataset"],
-        graph.fingerprint(),
+        published_hash(secret, graph.fingerprint()),
         graph.num_nodes,
         graph.num_edges,
         its.name,
@@ -77,6 +84,7 @@ def state(
         released["repeats"],
         preprocessing["min_class_count"],
         preprocessing["remove_isolated"],
+        release=kind,
         analyses=partial(analyses, its.name, released["level"]),
         words=its.words,
     )

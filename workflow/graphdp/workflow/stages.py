@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from graphdp import private
+from graphdp.errors import GraphDPError
 from graphdp.methods.card import CACHE, Card, resolve
 
 if TYPE_CHECKING:  # every start of Snakemake reads this module
@@ -20,8 +22,21 @@ ACCOUNTING = ("graphdp.privacy.calibration:calibrate", "graphdp.privacy.composit
 
 
 def calibrated(block: "Block", study: Mapping[str, Any]) -> "Block":
-    """A block with the calibrations that it reads; study: as `calibrations.of_block` takes it."""
-    return replace(block, calibrations=resolve(CALIBRATE)(block, study))
+    """A block with the calibrations that it reads; study: as `calibrations.of_block` takes it.
+
+    Of a private release the ledger then holds what it releases (`graphdp.private.reserve`); raises
+    `GraphDPError` if that is no claim that holds, or was released before.
+    """
+    found = replace(block, calibrations=resolve(CALIBRATE)(block, study))
+    if block.release == "private":
+        for entry in found.calibrations:
+            if entry["status"] == "refuted":
+                raise GraphDPError(
+                    f"{block.method}: the claim of {entry['adjacency']} is refuted, so nothing is "
+                    "released; set calibrate_for: corrected"
+                )
+        private.reserve(found.record(study))
+    return found
 
 
 def run_stage(task: Mapping[str, Any], block: "Block", cache: str) -> None:

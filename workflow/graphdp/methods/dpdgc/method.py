@@ -85,7 +85,8 @@ def embed(
         executed = {"embedding": model.executed} if model.executed else {}
         if drawn:
             bound = planned.run.sensitivity if planned else None
-            each = [Execution("none", 1, std, sensitivity=bound) for std in drawn]
+            size = embeddings[name].size
+            each = [Execution("none", 1, s, sensitivity=bound, draws=size) for s in drawn]
             executed["release"] = execution.together(each)
         embeddings |= execution.packed(name, executed)
     return embeddings
@@ -102,7 +103,7 @@ def _rows(block: Block, seed: int, setting: dict[str, Any]):
     bound = setting["max_degree"]
     if block.method == "dpdgc":
         return candidate_rows(graph, bound, (block.dataset, seed))
-    name = block.study_seed, seed, block.dataset, "columns", bound
+    name = block.root, seed, block.dataset, "columns", bound
     return bounded_rows(graph, bound, stream_seed(*name))
 
 

@@ -30,8 +30,8 @@ from graphdp.privacy.protection import protects_nodes
 def encode(block: Block, settings: list[dict[str, Any]]) -> dict[str, Any]:
     """Stage 1: train the encoders of every seed x encoder setting.
 
-    Returns `encoder_name(seed, setting)` -> X⁰, float32 (n, hidden) with rows of norm 1, and
-    beside each with what noise it was trained, if any (`execution.packed`).
+    Returns `encoder_name(seed, setting)` -> X⁰, float32 (n, hidden) with rows of norm 1, beside
+    each with what noise it was trained, if any (`execution.packed`), and its parameters.
     """
     from graphdp.methods.train_runs import train_runs
     from graphdp.training import Encoder
@@ -56,6 +56,8 @@ def encode(block: Block, settings: list[dict[str, Any]]) -> dict[str, Any]:
     for run, model in zip(runs, models, strict=True):
         embeddings[encoder_name(*run)] = model.embedding
         embeddings |= execution.packed(encoder_name(*run), model.executed)
+        for name, value in model.parameters.items():
+            embeddings[f"{encoder_name(*run)} encoder.{name}"] = value
     return embeddings
 
 
@@ -74,7 +76,7 @@ def _encoder_entry(block: Block, seed: int, setting: dict[str, Any]) -> dict[str
     for entry in block.calibrations:
         plan = entry["settings"]
         if plan["encoder"] and all(plan.get(name) == setting.get(name) for name in shared):
-            return calibrated.lookup(block.calibrations, plan, block.split(seed).train.size)
+            return calibrated.lookup(block.calibrations, plan, block.num_train(seed))
     raise GraphDPError(
         f"no calibration for the encoder {key(setting)}; run the calibrate rule again"
     )
@@ -130,7 +132,7 @@ def fit(
     """Stage 3: train the classifiers of every seed x setting on X⁰ and the cached aggregates.
 
     releases: the records that `aggregate` returned. Reads no edge.
-    Returns (seed, setting, fitted model) triples.
+    Returns (seed, setting, fitted model) triples; a model has its encoder's parameters as well.
     """
     from graphdp.methods.train_runs import train_runs
     from graphdp.training import HopClassifier
@@ -171,7 +173,23 @@ def fit(
             found |= execution.unpacked(encoders, encoder_name(seed, release["encoder"]))
         return found
 
+    def parameters(seed: int, setting: dict[str, Any]) -> dict[str, Any]:
+        encoder = release_settings(block.level, setting)["encoder"]
+        own = f"{encoder_name(seed, encoder)} encoder." if encoder is not None else None
+        return {
+            name.partition(" ")[2]: value
+            for name, value in encoders.items()
+            if own and name.startswith(own)
+        }
+
     return [
-        (*run, replace(model, executed=executed(*run) | model.executed))
+        (
+            *run,
+            replace(
+                model,
+                executed=executed(*run) | model.executed,
+                parameters=parameters(*run) | model.parameters,
+            ),
+        )
         for run, model in zip(runs, models, strict=True)
     ]

@@ -45,7 +45,7 @@ def perturb(
     max_edges = (block.memory_mb << 20) // perturbation.BYTES_PER_EDGE
     graphs = {}
     for seed, setting in block.runs(settings):
-        entry = calibrated.lookup(block.calibrations, setting, block.split(seed).train.size)
+        entry = calibrated.lookup(block.calibrations, setting, block.num_train(seed))
         epsilons = calibrated.pure_epsilons(entry)
         # Another ε draws other noise.
         name = block.noise_stream(seed, "perturbation", key(setting), *epsilons.values())

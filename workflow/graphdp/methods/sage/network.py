@@ -107,7 +107,8 @@ def train_private(
     found = {name: view.cpu().numpy() for name, view in parameters(network, values[0]).items()}
     size = training.batch_size
     rate, clip = size / member.train.size, training.max_grad_norm
-    executed = Execution("fixed", done, training.noise_std, rate, clip, size)
+    draws = done * values.numel()
+    executed = Execution("fixed", done, training.noise_std, rate, clip, size, draws=draws)
     return PrivateSage(found, embedding, executed)
 
 

@@ -1,0 +1,311 @@
+"""Private releases: the key, the ledger, and whole runs on graphs that differ in one edge."""
+
+import json
+import os
+import re
+import stat
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from graphdp import cli, private
+from graphdp.config import validate
+from graphdp.errors import GraphDPError
+from graphdp.methods.block import Block
+from project_fixture import Project
+
+NODE = {
+    "method": "gap", "level": "node", "epsilon": 8, "hops": 1, "max_degree": 4,
+    "batch_size": 32, "epochs": 2, "hidden": 4,
+}  # fmt: skip
+EDGE = {"method": "gap", "level": "edge", "epsilon": 4, "hops": 1, "epochs": 2, "hidden": 4}
+
+
+def study(entry, **changes):
+    own = {
+        "study": "mine", "datasets": ["mine"], "release": "private", "key_file": "../key",
+        "delta": 1e-5, "calibrate_for": "corrected", "train_nodes": 220, "mirror": "../raw",
+        "device": "cpu", "experiments": {"accuracy": [entry]},
+    }  # fmt: skip
+    return own | changes
+
+
+# --- The key --------------------------------------------------------------------------------------
+
+
+def test_a_key_is_fresh_and_for_its_owner_alone(tmp_path):
+    for name in "ab":
+        assert cli.main(["key", str(tmp_path / name)]) == 0
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+    first, second = (private.read_key(tmp_path / name) for name in "ab")
+    assert len(first) == 32 and first != second
+    assert cli.main(["key", str(tmp_path / "a")]) == 2
+    assert private.read_key(tmp_path / "a") == first
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "message"),
+    [
+        (None, 0o600, "no key file .*: make one with graphdp key"),
+        ("ab" * 32, 0o640, "others may read .*: chmod 600"),
+        ("ab" * 31, 0o600, "no key of 64"),
+        ("xy" * 32, 0o600, "no key of 64"),
+        ("ab" * 33, 0o600, "no key of 64"),
+    ],
+)
+def test_a_bad_key_file_is_one_clear_line(tmp_path, text, mode, message):
+    path = tmp_path / "key"
+    if text is not None:
+        path.write_text(text)
+        path.chmod(mode)
+    with pytest.raises(GraphDPError, match=message) as error:
+        private.read_key(path)
+    assert "\n" not in str(error.value) and (text or "?") not in str(error.value)
+
+
+def test_streams_follow_from_the_key_and_no_name_of_them_from_the_seed(tmp_path):
+    for name in "ab":
+        private.make_key(tmp_path / name)
+    config = {"release": "private", "study_seed": 1}
+    roots = [private.root(config | {"key_file": tmp_path / name}) for name in "aab"]
+    assert roots[0] == roots[1] != roots[2]
+    assert private.root(config | {"release": "reproduction"}) == ""
+    key = private.read_key(tmp_path / "a").hex()
+    assert key not in roots[0]
+    block = Block(SimpleNamespace(), "d", [0], 1, release="private", secret=roots[0])
+    assert block.stream(0)[0] == block.degree_stream(0, "4")[0] == roots[0]
+    assert roots[0] not in repr(block)
+    with pytest.raises(GraphDPError, match="without its key"):
+        Block(SimpleNamespace(), "d", [0], 1, release="private").stream(0)
+
+
+# --- What can be a private release ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"key_file": None}, "needs key_file"),
+        ({"key_file": "results/key"}, "key_file results/key lies where results do"),
+        ({"key_file": "private/key"}, "key_file private/key lies where results do"),
+        ({"seeds": 2}, "seeds: 1"),
+        ({"checkpoint": "best_validation"}, "last epoch"),
+        ({"delta": "auto"}, "delta: auto reads"),
+        ({"train_nodes": None}, "needs train_nodes"),
+        ({"split_sides": "published"}, "splits by_id"),
+        ({"tables": ["accuracy"]}, "no tables"),
+        ({"figures": ["figure6"]}, "no figures"),
+        ({"known_rows": ["rows.csv"]}, "no known_rows"),
+        ({"datasets": ["mine", "cora"]}, "one model, not 2"),
+        ({"experiments": {"a": [NODE | {"hops": [1, 2]}]}}, "one model, not 2"),
+        ({"experiments": {"a": [NODE | {"epsilon": [4, 8]}]}}, "one model, not 2"),
+        ({"experiments": {"a": [NODE], "b": [EDGE]}}, "one model, not 2"),
+        ({"experiments": {"a": [{"method": "mlp", "level": "none"}]}}, "level with privacy"),
+        ({"release": "reproduction"}, "key_file is for release: private alone"),
+    ],
+)
+def test_what_a_private_study_cannot_be(changes, message):
+    with pytest.raises(GraphDPError, match=message) as error:
+        validate(study(NODE, **changes))
+    assert "\n" not in str(error.value)
+
+
+def test_a_private_study_has_private_defaults():
+    made = validate(study(NODE))
+    assert (made.seeds, made.checkpoint, made.tables, made.figures) == (1, "last", [], [])
+    assert made.split_rule("mine") == "shared by id"
+
+
+# --- The ledger -----------------------------------------------------------------------------------
+
+ENTRY = {"dataset": "a", "data": "1", "noise": "x", "plan": [{"hops": 1}, 1e-5], "release": "s"}
+
+
+def test_the_ledger_refuses_second_releases_and_used_noise(tmp_path):
+    path = tmp_path / "private" / "ledger.jsonl"
+    private.reserve(ENTRY, path)
+    private.reserve(ENTRY, path)  # the same release again, as after a killed run
+    private.reserve(ENTRY | {"dataset": "b", "data": "2", "noise": "y"}, path)
+    assert len(path.read_text().splitlines()) == 2
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    for changes, message in (
+        ({"plan": [{"hops": 2}, 1e-5], "noise": "z"}, r"a was released before \("),
+        ({"data": "3", "noise": "z"}, "released before, with other edges"),
+        ({"dataset": "c", "noise": "z"}, r"c was released before \("),
+        ({"dataset": "c", "data": "3"}, "this noise was drawn for other data"),
+    ):
+        with pytest.raises(GraphDPError, match=message):
+            private.reserve(ENTRY | changes, path)
+    assert len(path.read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize("line", ["{", "[]", '{"dataset": "a"}'])
+def test_a_damaged_ledger_is_noticed(tmp_path, line):
+    path = tmp_path / "ledger.jsonl"
+    path.write_text(f"{line}\n")
+    with pytest.raises(GraphDPError, match=r"line 1 of the ledger .* is damaged"):
+        private.reserve(ENTRY, path)
+    assert path.read_text() == f"{line}\n"
+
+
+# --- Whole runs -----------------------------------------------------------------------------------
+
+
+def graph(removed=None):
+    """Arrays of a graph of 300 nodes, less one of its edges."""
+    rng = np.random.default_rng(3)
+    y = rng.integers(0, 3, 300)
+    x = (rng.random((300, 12)) < 0.3 + 0.3 * (y[:, None] == np.arange(12) % 3)).astype(np.float32)
+    edges = np.unique(np.sort(rng.integers(0, 300, (2, 1500)), axis=0), axis=1)
+    edges = edges[:, edges[0] != edges[1]]
+    if removed is not None:
+        edges = np.delete(edges, removed, axis=1)
+    return {"x": x, "y": y, "edge_index": edges}
+
+
+def private_run(folder, entry, removed=None, **changes):
+    """A whole private run on the graph, and what it said."""
+    (folder / "raw").mkdir(parents=True)
+    np.savez(folder / "raw" / "mine.npz", **graph(removed))
+    (folder / "project").mkdir()
+    project = Project(folder / "project", study(entry, **changes))
+    registry = project.folder / "config" / "datasets.yaml"
+    known = yaml.safe_load(registry.read_text())
+    known["datasets"]["mine"] = {
+        "title": "Mine", "loader": "arrays", "parameters": {"file": "mine.npz"},
+        "files": [{"name": "mine.npz"}], "by_hand": "It is yours.",
+    }  # fmt: skip
+    registry.write_text(yaml.safe_dump(known))
+    project.graphdp("key", "../key")
+    result = project.snakemake()
+    return project, result.stdout + result.stderr
+
+
+def released(project):
+    """What a run publishes, file by file."""
+    folder = project.folder / "results" / "mine"
+    files = sorted(path.name for path in folder.rglob("*") if path.is_file())
+    assert files == ["model.npz", "row.csv", "statement.json", "statement.md"]
+    assert [path.name for path in (project.folder / "results").iterdir()] == ["mine"]
+    (statement,) = json.loads((folder / "statement.json").read_text())
+    row = pd.read_csv(folder / "row.csv", dtype=str, keep_default_na=False)
+    assert len(row) == 1
+    return statement, row.iloc[0].to_dict(), np.load(folder / "model.npz")
+
+
+@pytest.fixture(scope="module", params=["node", "edge"])
+def runs(request, tmp_path_factory):
+    """Runs on G and on G less an edge, each with a key of its own."""
+    entry = {"node": NODE, "edge": EDGE}[request.param]
+    folder = tmp_path_factory.mktemp(request.param)
+    pair = [
+        private_run(folder / name, entry, removed)
+        for name, removed in (("whole", None), ("less", 700))
+    ]
+    return request.param, pair
+
+
+def test_neighbouring_graphs_differ_in_released_values_alone(runs):
+    """All that is published and said, but for the model and hashes that a secret keys."""
+    level, ((whole, _), (less, _)) = runs
+    (first, row, model), (second, other, changed) = released(whole), released(less)
+    assert first["data"].pop("fingerprint") != second["data"].pop("fingerprint")
+    assert first == second
+    differ = {name for name in row if row[name] != other[name]}
+    values = {"val_accuracy", "test_accuracy"} if level == "edge" else set()
+    assert {"graph", "model_sha256"} <= differ <= {"graph", "model_sha256", *values}
+    assert model.files == changed.files
+    assert any(not np.array_equal(model[name], changed[name]) for name in model.files)
+    pages = [
+        (project.folder / "results/mine/statement.md").read_text().splitlines()
+        for project in (whole, less)
+    ]
+    lines = [(a, b) for a, b in zip(*pages, strict=True) if a != b]
+    assert len(lines) == 1 and lines[0][0].startswith("- Data: mine, ")
+
+
+def test_nothing_exact_is_published_or_said(runs):
+    """Neither counts, nor hashes of the data, nor the key, in results or on the terminal; and the
+    key nowhere at all."""
+    _, pair = runs
+    for (project, said), removed in zip(pair, (None, 700), strict=True):
+        statistics = json.loads((project.folder / "private/data/graphs/mine.json").read_text())
+        assert statistics["edges"] == 2 * graph(removed)["edge_index"].shape[1]
+        # As a number of its own: some hash may hold its digits.
+        secrets = [statistics["fingerprint"][:12], rf"(?<![\w.]){statistics['edges']}(?![\w.])"]
+        key = (project.folder / "../key").read_text().strip()
+        published = said + "".join(
+            path.read_text(errors="replace")
+            for path in (project.folder / "results").rglob("*")
+            if path.is_file() and path.suffix != ".npz"
+        )
+        for secret in (*secrets, key):
+            assert re.search(secret, published) is None
+        root = private.root(
+            {"release": "private", "key_file": project.folder / "../key", "study_seed": 12345}
+        )
+        for path in project.folder.rglob("*"):
+            if path.is_file():
+                content = path.read_bytes()
+                assert key.encode() not in content and root.encode() not in content, path
+        assert stat.S_IMODE((project.folder / "private").stat().st_mode) == 0o700
+
+
+def test_statement_and_row_say_what_kind_of_release_it_is(runs):
+    level, ((project, _), _) = runs
+    statement, row, model = released(project)
+    page = (project.folder / "results/mine/statement.md").read_text()
+    assert page.startswith("# Privacy statement, release: private (secret key): gap on mine, ")
+    assert statement["release"] == row["release"] == "private"
+    assert statement["data"]["nodes"] is statement["data"]["directed_edges"] is None
+    assert statement["data"]["train_nodes"] == 220
+    empty = {name for name, value in row.items() if value == ""}
+    assert {"cpu_seconds", "wall_seconds", "peak_rss_mb", "train_accuracy"} <= empty
+    hidden = {"val_accuracy", "test_accuracy", "best_epoch"}
+    assert (hidden <= empty) if level == "node" else not (hidden & empty)
+    covered = {one["what"]: one["covered"] for one in statement["releases"]}
+    assert covered["weights of the last epoch"]
+    assert ("predictions" in model.files) == covered["predictions"] == (level == "edge")
+    assert any(name.startswith("encoder.") for name in model.files)
+    for one in statement["releases"]:
+        assert one["covered"] or one["why"].startswith("Not published.")
+
+
+def test_a_second_release_of_the_data_is_refused(runs):
+    """A further ε, and another study: in one line, before any noise is drawn."""
+    _, ((project, _), _) = runs
+    before = (project.folder / "private/ledger.jsonl").read_bytes()
+    entry = project.study["experiments"]["accuracy"][0]
+    for changes in (
+        {"experiments": {"accuracy": [entry | {"epsilon": 2}]}},
+        {"study": "again", "experiments": {"accuracy": [entry | {"learning_rate": 0.1}]},
+         "delta": 1e-6},
+    ):  # fmt: skip
+        project.configure(**changes)
+        result = project.snakemake(check=False)
+        assert result.returncode != 0
+        assert "mine was released before (private/ledger.jsonl, line 1" in (
+            result.stdout + result.stderr
+        )
+        assert not (project.folder / "results/again").exists()
+    assert (project.folder / "private/ledger.jsonl").read_bytes() == before
+    project.configure()
+
+
+def test_a_lost_cache_gives_the_same_release_again(runs):
+    _, (_, (project, _)) = runs
+    before = {p.name: p.read_bytes() for p in (project.folder / "results/mine").iterdir()}
+    for path in (project.folder / "private/mine").glob("fit"):
+        path.rename(path.with_name("gone"))
+    project.snakemake()
+    after = {p.name: p.read_bytes() for p in (project.folder / "results/mine").iterdir()}
+    assert after == before
+
+
+def test_a_refuted_claim_is_not_released(tmp_path):
+    with pytest.raises(pytest.fail.Exception, match="is refuted, so nothing is released"):
+        private_run(tmp_path, NODE, calibrate_for="published")
+    assert not os.path.exists(tmp_path / "project/private/ledger.jsonl")

@@ -1,0 +1,39 @@
+"""Checks of a study's configuration that look at several of its entries."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+from pydantic import BaseModel
+
+
+def one_analysis(value: Mapping[str, Sequence[BaseModel]]) -> None:
+    """Whether every cell has one ε, and every ε of a statement one meaning.
+
+    value: experiment -> its entries. A cell's models are selected among those of one ε, whose
+    meaning some settings change. Raises ValueError naming what is mixed.
+    """
+    for (name, entries), (setting, words) in itertools.product(
+        value.items(), {"degree_bound": "degree bounds", "adjacency": "adjacencies"}.items()
+    ):
+        values: dict[tuple[str, str], set[str | None]] = {}
+        for entry in entries:
+            values.setdefault((entry.method, entry.level), set()).update(
+                getattr(entry, setting, ())
+            )
+        if any(len(found) > 1 for found in values.values()):
+            raise ValueError(
+                f"{name} mixes {words}, whose ε mean different things; "
+                "give each an experiment of its own"
+            )
+    # The statement of an ε composes the search over all experiments that have it.
+    adjacencies: dict[tuple[str, str, str], set[str | None]] = {}
+    for entry in itertools.chain(*value.values()):
+        for epsilon in getattr(entry, "epsilon", ()):
+            cell = (entry.method, entry.level, epsilon)
+            adjacencies.setdefault(cell, set()).update(getattr(entry, "adjacency", ()))
+    for (method, level, epsilon), found in adjacencies.items():
+        if len(found) > 1:
+            raise ValueError(
+                f"{method} at level {level} and target epsilon {epsilon} has two adjacencies "
+                "in two experiments, whose searches do not compose; give each a study"
+            )

@@ -1,0 +1,177 @@
+"""What a privacy statement says in words: what is protected, what is released, and what no ε
+counts."""
+
+from graphdp.privacy.mechanisms.base import Output
+from graphdp.privacy.plan import Plan
+from graphdp.privacy.protection import (
+    Words,
+    edges_alone,
+    hides_presence,
+    is_private,
+    neighbors,
+    protects_nodes,
+)
+from graphdp.privacy.statement_form import Protection, Release
+
+
+def protection(plan: Plan, words: Words, release: str) -> Protection:
+    """What the guarantee speaks of, and what it does not.
+
+    words: how the method speaks of edges. release: as `releases`.
+    """
+    splits = "training, validation and test nodes alike"
+    if edges_alone(plan.level):
+        return Protection(
+            protected=[f"Edges of {splits}."],
+            not_protected=[f"Features, labels and the set of nodes ({splits}): taken as public."],
+        )
+    if protects_nodes(plan.level):
+        edges, others = [], []
+        k = neighbors(plan.level)
+        if k is not None:
+            edges = [f"{k} edges to and {k} edges from a node ({splits})."]
+            others = [f"A node's other edges, and whether it has more than {k} either way."]
+        elif words.edges:
+            edges = [words.edges.format(splits=splits)]
+        # What is aggregated holds rows of all nodes.
+        both = "Features of all nodes, labels of training nodes."
+        protected = [
+            both if _aggregates(plan) else "Features and labels of training nodes.",
+            *edges,
+        ]
+        public, chosen = ["Number of training nodes: taken as public."], release != "private"
+        if hides_presence(plan.adjacency):
+            protected.append("Which ids of the universe are there.")
+            public = ["The universe of ids, and a number of training nodes that is announced."]
+        return Protection(
+            protected=protected,
+            not_protected=[
+                *others,
+                *(["Labels of validation nodes: they select checkpoints and settings."] * chosen),
+                *public,
+                "A node's own prediction: it reads the node's own data.",
+            ],
+        )
+    return Protection(
+        protected=[], not_protected=["What the model reads: it is trained without noise."]
+    )
+
+
+def _outputs(plan: Plan) -> list[Output]:
+    """What is published besides the model, each once; what has a row for every node first."""
+    outputs = dict.fromkeys(m.publishes for m in plan.mechanisms if m.publishes is not None)
+    return sorted(outputs, key=lambda output: not output.rows)
+
+
+def _aggregates(plan: Plan) -> bool:
+    return any(output.rows for output in _outputs(plan))
+
+
+def releases(plan: Plan, release: str) -> list[Release]:
+    """Every output of training, and whether the guarantee covers its publication.
+
+    release: "reproduction", or "private", which publishes nothing that is not covered.
+    """
+    if not is_private(plan.level):
+        why = "Trained without noise."
+        return [Release(what="weights, predictions and accuracies", covered=False, why=why)]
+    weights = "Post-processing of the mechanisms."
+    own_row = "The prediction for a node reads its own row and features."
+    found = [Release(what="weights of the last epoch", covered=True, why=weights)]
+    edge = edges_alone(plan.level)
+    for output in _outputs(plan):
+        covered, why = True, "It is what the mechanism releases."
+        if output.rows:
+            covered, why = edge, "The noisy rows are what the mechanism releases."
+            why += "" if edge else " The protected node's own row is not covered."
+        found.append(Release(what=output.what, covered=covered, why=why))
+    found.append(
+        Release(
+            what="predictions",
+            covered=edge,
+            why="Post-processing; features are public." if edge else own_row,
+        )
+    )
+    found.append(
+        Release(
+            what="accuracies, and a choice made by them",
+            covered=edge,
+            why="Labels are public." if edge else "They are computed from labels without noise.",
+        )
+    )
+    if release != "private":
+        return found
+    left_out = "Not published."
+    return [
+        one if one.covered else one.model_copy(update={"why": f"{left_out} {one.why}"})
+        for one in found
+    ]
+
+
+def inference(plan: Plan) -> str:
+    """What a prediction reads."""
+    for mechanism in plan.mechanisms:
+        if mechanism.inference:
+            return mechanism.inference
+    if edges_alone(plan.level):
+        return "Predictions use the aggregates released in training; no edge is read again."
+    if protects_nodes(plan.level) and _aggregates(plan):
+        return (
+            "Predictions use the aggregates released in training. Rows of other nodes are covered; "
+            "the protected node's own row, and so its own prediction, is not."
+        )
+    if protects_nodes(plan.level):
+        return "A prediction reads the queried node's features and nothing of other nodes."
+    return "None."
+
+
+def uncounted(plan: Plan, checkpoint: str, tried: int, repeats: int, release: str) -> list[str]:
+    """What no ε counts. tried: settings. repeats: seeds of each. release: as `releases`."""
+    uncounted = []
+    if checkpoint == "best_validation":
+        labels = "public" if edges_alone(plan.level) else "private, and read without noise"
+        uncounted.append(f"The best epoch is chosen on the validation labels; they are {labels}.")
+    plural = "settings were" if tried > 1 else "setting was"
+    uncounted.append(
+        f"{tried} hyperparameter {plural} tried; the single-model ε charges for one model, the "
+        f"selection entries for the search."
+    )
+    if repeats > 1:
+        uncounted.append(
+            f"Every setting is trained with {repeats} seeds; publishing all of them, or their "
+            f"mean accuracy, composes over the seeds."
+        )
+    if release == "private":
+        return [
+            *uncounted,
+            "What led to this setting, δ and number of training nodes is not known.",
+        ]
+    uncounted.append("Degree bound, epochs and other ranges of the search come from the papers.")
+    if edges_alone(plan.level):
+        uncounted.append("The number of edges is published; δ is chosen by it.")
+    if hides_presence(plan.adjacency):
+        uncounted.append(
+            "The number of training nodes that is announced is their true one: from it, who knows "
+            "all others learns whether one is there."
+        )
+    elif protects_nodes(plan.level):
+        uncounted.append("The number of training nodes is published; the steps depend on it.")
+    return uncounted
+
+
+def left_out(plan: Plan, min_class_count: int, remove_isolated: bool) -> list[str]:
+    """Preprocessing that reads what is private: the ε are between graphs with the same nodes."""
+    if not is_private(plan.level):
+        return []
+    left_out = []
+    if remove_isolated:
+        left_out.append(
+            "Nodes without an edge were dropped beforehand, so which nodes there are depends on "
+            "the edges: a node whose only edge is replaced would be dropped or kept."
+        )
+    if min_class_count > 1 and protects_nodes(plan.level):
+        left_out.append(
+            f"Classes with fewer than {min_class_count} nodes were dropped beforehand, so which "
+            f"classes and nodes there are depends on the labels."
+        )
+    return left_out

@@ -1,0 +1,203 @@
+"""Releases of private data: the secret key, what a study may then be, and the ledger of releases.
+
+With `release: reproduction` every key follows from the study seed, which rows state: anybody can
+draw the noise again, so an ε speaks of the mechanism and not of that copy. With `release: private`
+all streams are named by a secret from the operating system, nothing is published that the plan does
+not hold, and what was released is written down, so that nothing is released twice: ε add up.
+"""
+
+import fcntl
+import hmac
+import json
+import math
+import os
+import secrets
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from graphdp.errors import GraphDPError
+
+if TYPE_CHECKING:
+    from graphdp.config import Study
+
+#: All that a private study makes but what it releases: data, cache, logs, and the ledger.
+FOLDER = "private"
+LEDGER = f"{FOLDER}/ledger.jsonl"
+#: What a private study is, unless its configuration says otherwise, and is refused.
+DEFAULTS = {"seeds": 1, "checkpoint": "last", "tables": [], "figures": []}
+_HEX = 64  # digits of a key of 256 bits
+
+
+def make_key(path: str | os.PathLike) -> None:
+    """Write a fresh key of 256 bits to a new file that its owner alone may read (mode 0600).
+
+    Raises `GraphDPError` if the file is there already, or cannot be written.
+    """
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise GraphDPError(f"{path} is there already; a key is never overwritten") from None
+    except OSError as error:
+        raise GraphDPError(f"{path}: {error.strerror}; give a file in a folder of yours") from None
+    with os.fdopen(file, "w") as opened:
+        os.fchmod(file, 0o600)  # whatever the umask
+        opened.write(f"{secrets.token_hex(_HEX // 2)}\n")
+
+
+def read_key(path: str | os.PathLike) -> bytes:
+    """The key of a file that `make_key` wrote.
+
+    Raises `GraphDPError` if there is none, if others than its owner may read it, or if it holds
+    something else.
+    """
+    try:
+        with open(path, encoding="ascii") as file:
+            mode, text = os.fstat(file.fileno()).st_mode, file.read().strip()
+    except FileNotFoundError:
+        raise GraphDPError(f"no key file {path}: make one with graphdp key {path}") from None
+    except (OSError, ValueError):
+        raise GraphDPError(f"{path} cannot be read as a key: make one with graphdp key") from None
+    if stat.S_IMODE(mode) & 0o077:
+        raise GraphDPError(f"others may read the key file {path}: chmod 600 {path}")
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        key = b""
+    if len(text) != _HEX or len(key) != _HEX // 2:
+        raise GraphDPError(f"{path} is no key of {_HEX} hexadecimal digits: graphdp key makes one")
+    return key
+
+
+def prepare(key_file: str | os.PathLike) -> None:
+    """Before a private run: the folder of what is not released, for its owner alone.
+
+    Raises `GraphDPError` if others may read it, and as `read_key`.
+    """
+    read_key(key_file)
+    folder = Path(FOLDER)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if stat.S_IMODE(folder.stat().st_mode) & 0o077:
+        raise GraphDPError(f"others may read the folder {FOLDER}/: chmod 700 {FOLDER}")
+
+
+def keyed_hash(key: bytes, *name: int | str | float) -> str:
+    """Hex HMAC-SHA256 of the JSON of a name."""
+    return hmac.digest(key, json.dumps(name).encode(), "sha256").hex()
+
+
+def root(config: Mapping[str, Any]) -> str:
+    """What names the streams of a study in place of its seed: a secret, or "" in reproduction.
+
+    config: a study's, with `release`, `key_file` and `study_seed`. Never write it anywhere.
+    Raises as `read_key`.
+    """
+    if config.get("release") != "private":
+        return ""
+    return keyed_hash(read_key(config["key_file"]), "streams", config["study_seed"])
+
+
+def published_hash(secret: str, fingerprint: str) -> str:
+    """A hash of data as rows and statements show it: of a private release one keyed by its secret
+    (`root`), since who knows all of a graph but one edge can hash both."""
+    return keyed_hash(secret.encode(), "graph", fingerprint) if secret else fingerprint
+
+
+def check(study: "Study") -> None:
+    """Whether a study can be a private release. Raises ValueError, naming the key to change."""
+    from graphdp.privacy.protection import is_private, protects_nodes
+
+    if study.release != "private":
+        for name in ("key_file", "train_nodes"):
+            if getattr(study, name) is not None:
+                raise ValueError(f"{name} is for release: private alone; leave it out")
+        return
+    if not study.key_file:
+        raise ValueError("release: private needs key_file; make one with graphdp key FILE")
+    place = Path(study.key_file).resolve()
+    if any(place.is_relative_to(Path(folder).resolve()) for folder in ("results", FOLDER)):
+        raise ValueError(f"key_file {study.key_file} lies where results do; keep it elsewhere")
+    entries = [entry for entries in study.experiments.values() for entry in entries]
+    models = [
+        setting
+        for dataset in study.datasets
+        for entry in entries
+        for setting in study.settings(dataset, entry)
+        for _ in getattr(entry, "epsilon", [None])
+    ]
+    wrong = {
+        "seeds": study.seeds != 1,
+        "attacks": bool(study.attacks),
+        "known_rows": bool(study.known_rows) or not study.train,
+        "tables": bool(study.tables),
+        "figures": bool(study.figures),
+    }
+    for name, is_wrong in wrong.items():
+        if is_wrong:
+            raise ValueError(
+                f"{name}: release: private trains one model, and publishes nothing that is "
+                f"computed without noise; set {'seeds: 1' if name == 'seeds' else 'no ' + name}"
+            )
+    if len(models) != 1:
+        raise ValueError(
+            f"release: private trains one model, not {len(models)}: give one dataset, method, "
+            "level and ε, and one value of every hyperparameter (a choice among several by "
+            "accuracy reads private labels)"
+        )
+    (entry,) = entries
+    if not is_private(entry.level) or not 0 < float(entry.epsilon[0]) < math.inf:
+        raise ValueError("release: private needs a level with privacy and a finite ε above 0")
+    if study.checkpoint != "last":
+        raise ValueError("checkpoint: release: private keeps the last epoch; leave it out")
+    if study.split_sides != "by_id":
+        raise ValueError("split_sides: release: private splits by_id; leave it out")
+    if study.delta == "auto":
+        raise ValueError(
+            "delta: auto reads the numbers of nodes or edges; release: private needs a number"
+        )
+    if protects_nodes(entry.level) and study.train_nodes is None:
+        raise ValueError(
+            "release: private needs train_nodes, the number of training nodes to announce (with "
+            "batch_size it sets the sampling rate): a round number near the true one"
+        )
+
+
+def reserve(entry: Mapping[str, Any], path: str | os.PathLike = LEDGER) -> None:
+    """Write a release down before its noise is drawn; the same release again is no second one.
+
+    entry: JSON object; `dataset`, its name; `data`, a hash of what is in it; `noise`, a hash that
+    names the noise; and whatever else determines what is released.
+    Raises `GraphDPError` for a second release of a dataset, as of today or as it was, for the same
+    noise over other data, and for a ledger that is damaged.
+    """
+    path = Path(path)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+    with os.fdopen(file, "r+") as ledger:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        ledger.seek(0)
+        for number, line in enumerate(ledger, 1):
+            try:
+                earlier = json.loads(line)
+                known = {name: earlier[name] for name in ("data", "dataset", "noise")}
+            except (ValueError, KeyError, TypeError):
+                raise GraphDPError(
+                    f"line {number} of the ledger {path} is damaged: restore it from a copy"
+                ) from None
+            if earlier == json.loads(json.dumps(entry)):
+                return
+            what = {
+                "data": f"{entry['dataset']} was released before",
+                "dataset": f"{entry['dataset']} was released before, with other edges or nodes",
+                "noise": "this noise was drawn for other data",
+            }
+            for name, value in known.items():
+                if value == entry[name]:
+                    raise GraphDPError(
+                        f"{what[name]} ({path}, line {number}: {earlier.get('release', '')}): the "
+                        "ε of two releases add up, and no statement says so; nothing is drawn"
+                    )
+        ledger.write(json.dumps(entry, sort_keys=True) + "\n")
+        ledger.flush()
+        os.fsync(file)
