@@ -578,7 +578,7 @@ def test_training_history_is_that_of_the_epochs_and_changes_nothing():
 @each_case
 def test_private_training_equals_a_plain_loop(name, kind):
     """Noise-free DP-Adam on the same Poisson rounds as a loop over Opacus' clipped sums."""
-    from graphdp.training.sampling import PoissonRounds
+    from graphdp.training.sampling import PoissonRounds, sample_generator
 
     features, xs, labels = data(kind=kind)
     network, one, training = networks(False)[name], member(2), private(steps=12, noise_free=True)
@@ -594,7 +594,7 @@ def test_private_training_equals_a_plain_loop(name, kind):
         noise_multiplier=0.0, max_grad_norm=1.0, expected_batch_size=32, loss_reduction="mean",
     )  # fmt: skip
     sampled.loss_reduction = "sum"  # Opacus divides by the expected batch size, as we do
-    rounds = PoissonRounds(280, 32 / 280, generator(*one.stream, "sampling"))
+    rounds = PoissonRounds(280, 32 / 280, sample_generator(one.stream, one.noise_multiplier))
     x, y = torch.from_numpy(xs[0]).double(), torch.from_numpy(labels)
     for _ in range(12):
         nodes = one.train[rounds.take(1)[1]]

@@ -16,9 +16,14 @@ from graphdp.rng import generator
 from graphdp.training import MLP, DPAdam, Member, chunk, train
 from graphdp.training.features import SharedDense
 from graphdp.training.optimiser import Adam
-from graphdp.training.sampling import FixedRounds, PoissonRounds
+from graphdp.training.sampling import FixedRounds, PoissonRounds, sample_generator
 
 FAILURE = 1e-6
+
+
+def drawn(m):
+    """What draws the samples of a member."""
+    return sample_generator(m.stream, m.noise_multiplier)
 
 
 def indicators(size, rate, rounds, name="a"):
@@ -170,7 +175,7 @@ def test_batches_hold_exactly_the_sampled_nodes(batch_size):
     training = DPAdam(1, batch_size, 0.3, 20, 1.0)
     source = SharedDense(x, like)
     batches = chunk.Batches(training, source, np.stack([labels] * 2), members, like)
-    expected = [PoissonRounds(m.train.size, 0.3, generator(*m.stream, "sampling")) for m in members]
+    expected = [PoissonRounds(m.train.size, 0.3, drawn(m)) for m in members]
     most = 0
     for _ in range(20):
         passes = batches.next()
@@ -203,7 +208,7 @@ def test_fixed_batches_hold_exactly_the_sampled_nodes_in_one_pass(batch_size):
     training = DPAdam(1, batch_size, batch_size / 150, 20, 1.0, sampling="fixed")
     source = SharedDense(x, torch.empty(0))
     batches = chunk.Batches(training, source, np.stack([labels] * 2), members, torch.empty(0))
-    expected = [FixedRounds(150, batch_size, generator(*m.stream, "sampling")) for m in members]
+    expected = [FixedRounds(150, batch_size, drawn(m)) for m in members]
     for _ in range(20):
         ((rows, targets, present),) = batches.next()
         for s, rounds in enumerate(expected):
@@ -241,7 +246,7 @@ def test_a_round_of_fixed_size_is_the_clipped_sum_of_its_nodes_and_noise_for_a_r
         dtype=torch.float64,
     )  # fmt: skip
     assert len(seen) == steps
-    rounds = [FixedRounds(150, batch_size, generator(*m.stream, "sampling")) for m in members]
+    rounds = [FixedRounds(150, batch_size, drawn(m)) for m in members]
     noise = [[], []]
     for parameters, released in seen:
         for s, sampled in enumerate(rounds):

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse, stats
 
+from graphdp.coins import Coins
 from graphdp.data.graph import csr_from_edges
 from graphdp.errors import GraphDPError
 from graphdp.graphs import perturbation
@@ -41,8 +42,7 @@ def dense(graph) -> np.ndarray:
 
 
 def draw(graph, kind: str, seed: int, epsilons=None, max_edges: int = 10**7):
-    rng = np.random.default_rng(seed)
-    return perturb(*graph, kind, epsilons or EPSILONS[kind], rng, max_edges)
+    return perturb(*graph, kind, epsilons or EPSILONS[kind], Coins("test", seed), max_edges)
 
 
 def assert_binomial(successes: int, trials: int, probability: float) -> None:
@@ -72,9 +72,9 @@ def test_edge_rand_is_randomised_response(epsilon):
 
 
 def test_density_noise_is_discrete_laplace_of_scale_one_over_epsilon():
-    rng = np.random.default_rng(1)
+    coins = Coins("density")
     epsilon, draws = 0.7, 40_000
-    noise = np.array([noisy_count(100, epsilon, rng) - 100 for _ in range(draws)])
+    noise = np.array([noisy_count(100, epsilon, coins) - 100 for _ in range(draws)])
     unit = math.tanh(epsilon / 2)  # Σ e^(-ε|k|) = (1 + e^-ε) / (1 - e^-ε)
     for k in range(-3, 4):  # 7 exact tests: together below 1e-7
         assert_binomial(int((noise == k).sum()), draws, unit * math.exp(-epsilon * abs(k)))
@@ -131,8 +131,8 @@ def test_the_entries_of_a_directed_graph_are_perturbed_apart(kind):
     runs = 200
     drawn = []
     for seed in range(runs):
-        rng = np.random.default_rng(seed)
-        drawn.append(dense(perturb(*graph, kind, parts, rng, 10**7, directed=True)) > 0)
+        coins = Coins("directed", seed)
+        drawn.append(dense(perturb(*graph, kind, parts, coins, 10**7, directed=True)) > 0)
     assert not any(one.diagonal().any() for one in drawn)
     if kind != "edge_rand":
         return
@@ -175,7 +175,7 @@ def test_every_pair_flips_with_the_stated_probability(kind, monkeypatch):
     true = dense(graph)
     edges = int(true.sum()) // 2
     # The estimate is held at the true count, so that the flips have one known probability.
-    monkeypatch.setattr(perturbation, "noisy_count", lambda count, epsilon, rng: count)
+    monkeypatch.setattr(perturbation, "noisy_count", lambda count, epsilon, coins: count)
     if kind == "asymmetric":
         keep, add = asymmetric_probabilities(EPSILONS[kind]["link"], edges / 28)
     else:
@@ -189,7 +189,7 @@ def test_every_pair_flips_with_the_stated_probability(kind, monkeypatch):
 def test_lap_graph_draws_as_if_every_pair_had_noise(monkeypatch):
     """Against the plain mechanism on all pairs: the share of true edges that it keeps. Fisher's
     exact test of two proportions, failure probability 1e-7."""
-    monkeypatch.setattr(perturbation, "noisy_count", lambda count, epsilon, rng: count)
+    monkeypatch.setattr(perturbation, "noisy_count", lambda count, epsilon, coins: count)
     graph = random_graph(60, 25)
     true, draws = dense(graph), 400
     epsilon = 3.0

@@ -375,7 +375,7 @@ def test_differences_reach_into_lists_and_missing_keys():
         (None, "No such file"),
         ("{", "not JSON"),
         ("{}", "not a privacy statement: schema_version"),
-        ('{"schema_version": 2}', "not a privacy statement: schema_version"),
+        ('{"schema_version": 1}', "not a privacy statement: schema_version"),
     ],
 )
 def test_errors_are_one_line(tmp_path, capsys, content, message):

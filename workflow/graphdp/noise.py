@@ -191,6 +191,10 @@ class Words:
         for part, words in ((self._u, u), (self._angles, angles)):
             part.update_into(zeros, words.view(np.uint8).data)
 
+    def fill_u(self, u: np.ndarray) -> None:
+        """The next words of the part for u alone: uint64 (m,)."""
+        self._u.update_into(bytes(8 * len(u)), u.view(np.uint8).data)
+
     def further_bits(self, size: int) -> np.ndarray:
         """126 bits each for `size` small u: float64 in [0, 1)."""
         words = np.empty((size, 2), np.uint64)

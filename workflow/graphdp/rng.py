@@ -4,7 +4,8 @@ Every random draw of the project comes from a stream named by (study seed, run s
 A stream depends on its name alone, so a model's initialisation, sampling and noise do not depend on
 which models share its job, on the order of the jobs, or on the number of workers.
 
-The generators are seedable and fast, not cryptographic: see "Known limits" in the README.
+`generator` is seedable and fast, not cryptographic. Samples of batches, on whose secrecy an ε
+rests, are drawn by `keyed_generator`, noise and coins by `graphdp.noise` and `graphdp.coins`.
 """
 
 import hashlib
@@ -30,3 +31,11 @@ def stream_key(*name: int | str | float) -> bytes:
 def generator(*name: int | str | float) -> np.random.Generator:
     """A numpy generator (Philox, counter based) for the stream of that name."""
     return np.random.Generator(np.random.Philox(stream_seed(*name)))
+
+
+def keyed_generator(*name: int | str | float) -> np.random.Generator:
+    """A numpy generator of AES-128 in counter mode, keyed with half of `stream_key`."""
+    from randomgen import AESCounter
+
+    key = int.from_bytes(stream_key(*name)[:16], "little")
+    return np.random.Generator(AESCounter(key=key))

@@ -62,7 +62,7 @@ def sides_by_id(
     shares are those of (train, validation, test) up to chance.
     """
     # The number at place `id` of one stream: a hash of the id that is keyed by the stream's name.
-    stream = rng.generator(study_seed, split_seed, "split by id")
+    stream = rng.keyed_generator(study_seed, split_seed, "split by id")
     number = stream.random(graph.num_ids)[graph.ids]
     _, val, test = fractions
     return ((number < val + test).astype(np.int8)) + ((number < test).astype(np.int8))

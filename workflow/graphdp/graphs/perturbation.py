@@ -25,6 +25,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphdp import io
+from graphdp.coins import Coins
 from graphdp.data.graph import csr_from_edges
 from graphdp.errors import GraphDPError
 
@@ -32,8 +33,6 @@ PERTURBATIONS = ("asymmetric", "edge_rand", "lap_graph")
 
 #: Peak memory of a perturbation per undirected edge that comes out, in bytes (a test holds it).
 BYTES_PER_EDGE = 100
-# Gaps drawn at a time.
-_BLOCK = 1 << 20
 
 
 def perturb(
@@ -41,7 +40,7 @@ def perturb(
     indices: np.ndarray,
     perturbation: str,
     epsilons: Mapping[str, float],
-    rng: np.random.Generator,
+    coins: Coins,
     max_edges: int,
     directed: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -54,7 +53,7 @@ def perturb(
       perturbation: one of `PERTURBATIONS`.
       epsilons: ε of each part, above 0: "link" for the pairs, and "density" for the number of
         edges, which edge_rand does not read.
-      rng: the stream of this release.
+      coins: those of this release (`graphdp.coins` says how far they are from ideal ones).
       max_edges: largest number of edges that memory allows (see `BYTES_PER_EDGE`).
       directed: perturb the ordered pairs (i, j), each on its own.
 
@@ -87,9 +86,9 @@ def perturb(
                 f"nodes and memory allows {max_edges:.3g}; the smallest ε that fits is "
                 f"{math.ceil(least * 100) / 100:g}, or use perturbation: asymmetric"
             )
-        noisy = _respond(edges, pairs.count, keep, add, rng)
+        noisy = _respond(edges, pairs.count, keep, add, coins)
     else:
-        estimate = noisy_count(len(edges), epsilons["density"], rng)
+        estimate = noisy_count(len(edges), epsilons["density"], coins)
         estimate = min(max(estimate, 0), pairs.count)
         if estimate > max_edges:
             raise GraphDPError(
@@ -98,9 +97,9 @@ def perturb(
             )
         if perturbation == "asymmetric":
             keep, add = asymmetric_probabilities(link, estimate / max(pairs.count, 1))
-            noisy = _respond(edges, pairs.count, keep, add, rng)
+            noisy = _respond(edges, pairs.count, keep, add, coins)
         else:
-            noisy = _largest(edges, pairs.count, link, estimate, rng)
+            noisy = _largest(edges, pairs.count, link, estimate, coins)
     return csr_from_edges(*pairs.ends(noisy), nodes, symmetrise=not directed)
 
 
@@ -127,33 +126,30 @@ def asymmetric_probabilities(epsilon: float, density: float) -> tuple[float, flo
     return p * q, other * q
 
 
-def noisy_count(count: int, epsilon: float, rng: np.random.Generator) -> int:
+def noisy_count(count: int, epsilon: float, coins: Coins) -> int:
     """`count` + discrete Laplace noise, P(k) ∝ e^(-ε |k|): ε-DP, for one edge changes it by 1.
 
-    Source: Ghosh, Roughgarden and Sundararajan, STOC 2009 (two-sided geometric mechanism). Whole
-    numbers, so that no rounding of a float can leak.
+    Whole numbers, so that no rounding of a float can leak.
     """
-    success = -math.expm1(-epsilon)
-    if success >= 1:  # noise other than 0 has a chance below 1e-16
-        return count
-    return count + int(rng.geometric(success)) - int(rng.geometric(success))
+    return count + int(coins.laplace(1, epsilon)[0])
 
 
-def _respond(
-    edges: np.ndarray, pairs: int, keep: float, add: float, rng: np.random.Generator
-) -> np.ndarray:
+def _respond(edges: np.ndarray, pairs: int, keep: float, add: float, coins: Coins) -> np.ndarray:
     """Each edge stays with probability `keep`, each other pair appears with `add`, all apart."""
-    stay = edges[rng.random(len(edges)) < keep]
-    return np.concatenate([stay, _non_edges(edges, _bernoulli(pairs - len(edges), add, rng))])
+    stay = edges[coins.flips(len(edges), keep)]
+    return np.concatenate([stay, _non_edges(edges, coins.successes(pairs - len(edges), add))])
 
 
-def _largest(
-    edges: np.ndarray, pairs: int, epsilon: float, count: int, rng: np.random.Generator
-) -> np.ndarray:
-    """The `count` largest of (1 for an edge, 0 for another pair) + Laplace(1 / ε) over all pairs.
+def _largest(edges: np.ndarray, pairs: int, epsilon: float, count: int, coins: Coins) -> np.ndarray:
+    """The `count` largest of (1 for an edge, 0 for another pair) + Laplace noise over all pairs.
 
-    Only pairs above a threshold t ≥ 0 are drawn, exactly as if all were: a missing edge gets there
-    with probability e^(-ε t) / 2, and then its value is t + Exp(ε). t leaves more of them than are
+    In units of g = 2⁻ʲ, with ε g in (2⁻⁹, 2⁻⁸] (or g = 1), values are whole numbers and the noise
+    is discrete Laplace, P(k) ∝ e^(-ε g |k|): an edge moves its pair's value by 1/g units, so this
+    is ε-DP. Equal values are ordered at random.
+
+    Only values of at least a threshold t ≥ 0 are drawn, exactly as if all were: a missing edge gets
+    there with chance e^(-ε g t) / (1 + e^(-ε g)), and then its value is t and as many units more as
+    there are failures before a success of chance 1 - e^(-ε g). t leaves more of them than are
     wanted, up to a chance below 1e-30 (12 standard deviations).
     """
     wanted = count + 12 * math.sqrt(count) + 100
@@ -163,36 +159,19 @@ def _largest(
             f"lap_graph keeps {count} of {pairs} pairs, too many for a sparse draw; "
             "use perturbation: asymmetric"
         )
-    threshold = math.log(others / (2 * wanted)) / epsilon
-    appear = _non_edges(edges, _bernoulli(others, wanted / others, rng))
-    values = 1 + rng.laplace(scale=1 / epsilon, size=len(edges))
-    above = values > threshold
+    unit = epsilon * 2.0 ** -max(0, math.ceil(math.log2(epsilon)) + 8)
+    threshold = math.floor(math.log(others / wanted / (1 + math.exp(-unit))) / unit)
+    chance = math.exp(-unit * threshold) / (1 + math.exp(-unit))
+    appear = _non_edges(edges, coins.successes(others, chance))
+    values = round(epsilon / unit) + coins.laplace(len(edges), unit)
+    above = values >= threshold
     candidates = np.concatenate([edges[above], appear])
-    values = np.concatenate(
-        [values[above], threshold + rng.exponential(1 / epsilon, size=len(appear))]
-    )
+    more = coins.failures(len(appear), -math.expm1(-unit))
+    values = np.concatenate([values[above], threshold + more])
     if len(candidates) < count:
         raise GraphDPError("lap_graph drew too few pairs (chance below 1e-30): report a bug")
-    if not count:
-        return candidates[:0]
-    return candidates[np.argpartition(-values, count - 1)[:count]]
-
-
-def _bernoulli(count: int, rate: float, rng: np.random.Generator) -> np.ndarray:
-    """The places, ascending, of the successes among `count` independent trials: int64.
-
-    Walked by their gaps, which are geometric: exact, and it costs only the successes.
-    """
-    if rate <= 0 or not count:
-        return np.empty(0, np.int64)
-    parts, last = [], -1
-    while last < count:
-        size = min(_BLOCK, 64 + int(1.1 * rate * (count - last)))
-        gaps = np.minimum(rng.geometric(rate, size), count + 1)  # no sum may overflow
-        parts.append(last + np.cumsum(gaps))
-        last = int(parts[-1][-1])
-    places = np.concatenate(parts)
-    return places[: np.searchsorted(places, count)]
+    order = np.lexsort((coins.words(len(candidates)), -values))
+    return candidates[order[:count]]
 
 
 def _non_edges(edges: np.ndarray, ranks: np.ndarray) -> np.ndarray:

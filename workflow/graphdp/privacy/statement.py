@@ -9,8 +9,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from graphdp import coins, noise
 from graphdp.errors import GraphDPError
-from graphdp.noise import as_drawn
 from graphdp.privacy import accounting, calibrated
 from graphdp.privacy.assumptions import CANDIDATES_ARE_PUBLIC
 from graphdp.privacy.composition import epsilon_at
@@ -42,10 +42,10 @@ from graphdp.privacy.statement_words import (
 )
 
 _GENERATORS = (
-    "AES-256 in counter mode for Gaussian noise, drawn in float64 and rounded to a public grid; "
-    "AES-128 in counter mode for samples of batches and randomised response; Philox for initial "
-    "parameters; seeded counter hash for degree bounds; every key is a SHA-256 of {root} and the "
-    "name of what is drawn"
+    "AES-256 in counter mode for Gaussian noise, drawn in float64 and rounded to a public grid, "
+    "and for randomised response and discrete Laplace noise; AES-128 in counter mode for "
+    "samples of batches; Philox for initial parameters; a seeded counter hash for degree "
+    "bounds; every key is of the SHA-256 of {root} and the name of what is drawn"
 )
 _FLOAT32 = (
     "That sums of clipped gradients in float32 move by no more than the clip but for their "
@@ -148,17 +148,21 @@ def statement(
             *uncounted(plan, checkpoint, len(tried), repeats, release),
             *left_out(plan, min_class_count, remove_isolated),
         ],
-        rng=_random_numbers(entry, delta, release),
+        rng=_random_numbers(entry, data, release),
     )
 
 
-def _random_numbers(entry: dict[str, Any], delta: float | None, release: str) -> Rng:
+def _random_numbers(entry: dict[str, Any], data: Data, release: str) -> Rng:
     """What is drawn, and what that makes of the target."""
-    target = entry["target_epsilon"]
-    if target == "inf" or delta is None or not calibrated.phases(entry):
-        return _RNG[release]
-    epsilon, delta = as_drawn(target, delta)
-    return _RNG[release].model_copy(update={"drawn_epsilon": epsilon, "drawn_delta": delta})
+    target, delta, rng = entry["target_epsilon"], entry["delta"], _RNG[release]
+    if target == "inf" or delta is None or not calibrated.noise_multiplier(entry):
+        return rng
+    drawn = float(target), delta
+    if calibrated.phases(entry):
+        drawn = noise.as_drawn(*drawn)
+    if calibrated.pure_epsilons(entry):  # every ordered pair of nodes at most
+        drawn = coins.as_drawn(drawn[0], data.nodes * (data.nodes - 1), drawn[1])
+    return rng.model_copy(update={"drawn_epsilon": drawn[0], "drawn_delta": drawn[1]})
 
 
 def cell_statements(

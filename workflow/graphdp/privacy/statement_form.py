@@ -174,8 +174,8 @@ class Rng(_Part):
     cryptographic: bool
     note: str
     drawn_epsilon: NonNegative | None = Field(
-        description="the target's ε with what sampling adds to it, for up to 2³⁶ Gaussian numbers; "
-        "null where there are none"
+        description="the target's ε with what drawing adds to it (graphdp.noise, graphdp.coins); "
+        "null where nothing is drawn"
     )
     drawn_delta: NonNegative | None = Field(description="the target's δ likewise")
 

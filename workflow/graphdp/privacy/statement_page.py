@@ -137,10 +137,10 @@ def render_markdown(statement: Statement) -> str:
     lines += [f"- Random numbers: {s.rng.generator} ({secure}). {s.rng.note}"]
     if s.rng.drawn_epsilon is not None:
         lines.append(
-            "- Distance of the drawn noise from an ideal Gaussian, which no ε above counts: it "
+            "- Distance of what is drawn from ideal noise, which no ε above counts: it "
             f"adds at most {s.rng.drawn_epsilon - target.epsilon:.1e} to ε = "
             f"{_show(target.epsilon)} and {s.rng.drawn_delta - target.delta:.1e} to δ = "
-            f"{_show(target.delta)} (`graphdp.noise`, for up to 2³⁶ numbers)"
+            f"{_show(target.delta)} (`graphdp.noise`, `graphdp.coins`)"
         )
     if numbers:
         lines += ["", "## Assumptions", ""]

@@ -22,7 +22,7 @@ from graphdp.training.members import DPAdam, Fitted, FullBatch, Member
 from graphdp.training.networks import Dropout, Encoder, StageClassifier
 from graphdp.training.optimiser import Adam
 from graphdp.training.private import add_clipped_gradients
-from graphdp.training.sampling import FixedRounds, PoissonRounds
+from graphdp.training.sampling import FixedRounds, PoissonRounds, sample_generator
 
 PREDICTION_ROWS = 32768  # nodes predicted at a time
 
@@ -52,7 +52,7 @@ class Batches:
         self._width = width_of(training)
         self._rounds = []
         for m in members:
-            size, rng = m.train.size, generator(*m.stream, "sampling")
+            size, rng = m.train.size, sample_generator(m.stream, m.noise_multiplier)
             if training.sampling == "poisson":
                 self._rounds.append(PoissonRounds(size, training.sampling_rate, rng))
             else:

@@ -17,8 +17,7 @@ from graphdp.errors import GraphDPError
 from graphdp.noise import GridNoise, NoiseSource
 from graphdp.privacy.execution import Execution
 from graphdp.progress import progress
-from graphdp.rng import generator
-from graphdp.training.sampling import PoissonRounds
+from graphdp.training.sampling import PoissonRounds, sample_generator
 
 #: Sees the parameters (P,) and the noisy sum of clipped gradients (P,) of a round; for audits.
 Observer = Callable[[Tensor, Tensor], None]
@@ -117,7 +116,7 @@ def descend(
     gradients, done = torch.empty_like(values), 0
     values.grad = gradients
     clip = rounds.max_grad_norm if rounds.private else None
-    epochs = batches(rounds, train.size, generator(*stream, "sampling"))
+    epochs = batches(rounds, train.size, sample_generator(stream, rounds.noise_std))
     for epoch in progress(epochs, label, rounds.epochs) if label else epochs:
         for batch in epoch:
             gradients.zero_()

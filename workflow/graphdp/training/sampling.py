@@ -3,6 +3,14 @@
 import numpy as np
 
 from graphdp.errors import GraphDPError
+from graphdp.rng import keyed_generator
+
+
+def sample_generator(stream: tuple, noise: float) -> np.random.Generator:
+    """What draws the samples of a training. Another scale of noise has other samples, so that two
+    releases share neither."""
+    return keyed_generator(*stream, "sampling", repr(noise))
+
 
 # Gaps are drawn in blocks of this many: the stream must not depend on how rounds are asked for.
 _BLOCK = 8192

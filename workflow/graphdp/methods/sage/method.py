@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from graphdp import rng
+from graphdp.coins import Coins
 from graphdp.graphs import perturbation
 from graphdp.methods.block import Block
 from graphdp.methods.sage import plan_settings
@@ -54,7 +54,7 @@ def perturb(
             block.graph.indices,
             setting["perturbation"],
             epsilons,
-            rng.generator(*name),
+            Coins(*name),
             max_edges,
             directed=bool(setting.get("directed")),
         )

@@ -25,7 +25,7 @@ from graphdp.training.layout import Layout
 from graphdp.training.members import Member, like_of
 from graphdp.training.networks import Sage
 from graphdp.training.optimiser import Adam
-from graphdp.training.sampling import fixed_size_sample
+from graphdp.training.sampling import fixed_size_sample, sample_generator
 from graphdp.training.sparse_rows import rows_of
 
 _NORM_EPS = 1e-6  # as in `training.private`: rounds the clipping factor down
@@ -90,7 +90,7 @@ def train_private(
     # Another scale draws other noise: the same noise at two scales would cancel.
     drawn = noise([(*member.stream, "noise", repr(training.noise_std))])
     std = torch.tensor([training.noise_std], dtype=torch.float64)
-    batches = generator(*member.stream, "sampling")
+    batches = sample_generator(member.stream, training.noise_std)
     done = 0
     steps = range(training.steps)
     for _ in progress(steps, label) if label else steps:

@@ -1,0 +1,178 @@
+"""Coins as they are drawn: against exact arithmetic, closed forms and a second AES.
+
+Statistical tests compare counts with exact binomial intervals; each states its failure probability.
+"""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from scipy import stats
+
+from graphdp.coins import Coins, as_drawn
+from graphdp.errors import GraphDPError
+from graphdp.noise import Words
+from graphdp.rng import keyed_generator, stream_key
+
+
+def assert_binomial(successes: int, trials: int, probability: float) -> None:
+    """Two-sided exact test: fails by chance with probability at most 1e-8."""
+    low, high = stats.binom.ppf([5e-9, 1 - 5e-9], trials, probability)
+    assert low <= successes <= high, (successes, trials, probability)
+
+
+class Given(Words):
+    """Words that a test chooses."""
+
+    def __init__(self, words, further=0.0):
+        self._given, self._more = np.asarray(words, np.uint64), further
+
+    def fill_u(self, u):
+        u[:] = self._given[: len(u)]
+
+    def further_bits(self, size):
+        return np.full(size, self._more)
+
+
+def coins_of(words, further=0.0) -> Coins:
+    coins = Coins("given")
+    coins._words = Given(words, further)
+    return coins
+
+
+# --- Bits -----------------------------------------------------------------------------------------
+
+
+def test_a_keyed_generator_is_aes_128_in_counter_mode():
+    """Its words against blocks of another library's AES, encrypted one by one."""
+    raw = keyed_generator("a", 1).bit_generator.random_raw(64)
+    cipher = Cipher(algorithms.AES(stream_key("a", 1)[:16]), modes.ECB()).encryptor()
+    blocks = {cipher.update(i.to_bytes(16, "little")) for i in range(80)}
+    words = {int.from_bytes(b[at : at + 8], "little") for b in blocks for at in (0, 8)}
+    assert set(raw.tolist()) <= words and len(set(raw.tolist())) == 64
+    assert not set(keyed_generator("a", 2).bit_generator.random_raw(64).tolist()) & words
+
+
+def test_equal_names_give_equal_coins():
+    first, again, other = (Coins("x", n).words(100) for n in (1, 1, 2))
+    assert np.array_equal(first, again) and not np.isin(first, other).any()
+
+
+# --- Flips ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rate", [0.0, 2.0**-64, 1e-9, 0.3, 0.75, 1 - 2.0**-53, 1.0])
+def test_a_flip_has_its_rate_to_the_last_of_64_bits(rate):
+    """The number of words that come out true is rate · 2⁶⁴, but for its rounding."""
+    true = int(mpmath.mpf(rate) * 2**64)
+    around = [max(true - 1, 0), min(true, 2**64 - 1)]
+    found = coins_of(around).flips(2, rate)
+    assert found[1] == (rate == 1)
+    assert found[0] == (rate > 0)
+
+
+# --- Geometric numbers ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rate", [1e-7, 1e-3, 0.02, 0.5, 0.9])
+def test_failures_change_where_exact_arithmetic_says(rate):
+    """The words between which k turns into k + 1, found by bisection, against those of exact
+    arithmetic: within the docstring's d of one another, in units of ln u."""
+    mpmath.mp.prec = 200
+    lam = -mpmath.log1p(-mpmath.mpf(rate))
+    for k in (1, 2, 7, 50, 400):
+        exact = mpmath.exp(-k * lam) * 2**63  # below it there are k failures or more
+        if exact < 2**53:
+            break
+        low, high = 2**53, 2**63 - 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            if coins_of([middle]).failures(1, rate)[0] >= k:
+                low = middle
+            else:
+                high = middle
+        moved = abs(mpmath.log((low + high) / 2 / exact))
+        assert moved <= 2.0**-51 + 2.0**-49 * k * lam + mpmath.mpf(2) ** -63 / exact * 2**63
+        assert abs(low - exact) <= 2 + exact * (2.0**-51 + 2.0**-49 * float(k * lam))
+
+
+def test_small_words_have_further_bits():
+    """Just below 2⁻¹⁰ a further bit counts, just above it none is asked for."""
+    rate = 1e-12
+    below = [coins_of([3], more).failures(1, rate)[0] for more in (0.0, 0.75)]
+    assert below[0] > below[1]
+    above = [coins_of([2**53], more).failures(1, rate)[0] for more in (0.0, 2.0**40)]
+    assert above[0] == above[1]
+    lowest = coins_of([0], 2.0**-126).failures(1, 0.5)[0]
+    assert lowest == 189  # 2⁻¹⁸⁹, as exact as can be
+
+
+@pytest.mark.parametrize("rate", [0.004, 0.3, 0.8])
+def test_failures_are_geometric(rate):
+    """Twelve cells, exact tests: fails by chance with at most 12e-8."""
+    draws = 200_000
+    found = Coins("geometric", rate).failures(draws, rate)
+    for k in range(12):
+        assert_binomial(int((found == k).sum()), draws, rate * (1 - rate) ** k)
+
+
+@pytest.mark.parametrize("rate", [0.0, -0.1, 1.1, math.nan])
+def test_no_chance_of_success_is_refused(rate):
+    with pytest.raises(GraphDPError, match="no chance of success"):
+        Coins("x").failures(3, rate)
+
+
+# --- Successes and Laplace ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("count", "rate"), [(40, 0.2), (40, 0.01), (3000, 0.002)])
+def test_every_trial_succeeds_with_its_rate(count, rate):
+    """Also with a rate below one over the count, which is drawn in two steps. Exact tests of at
+    most 40 places and of the sum: fails by chance with at most 41e-8."""
+    coins, runs = Coins("trials", count), 4000
+    hits = np.zeros(count, int)
+    for _ in range(runs):
+        places = coins.successes(count, rate)
+        assert (np.diff(places) > 0).all() and places.size <= count
+        hits[places] += 1
+    for hit in hits[:40]:
+        assert_binomial(int(hit), runs, rate)
+    assert_binomial(int(hits.sum()), runs * count, rate)
+
+
+def test_no_trial_and_no_rate_succeed_never():
+    assert Coins("x").successes(0, 0.5).size == Coins("x").successes(10**12, 0.0).size == 0
+    assert Coins("x").successes(10, 1.0).tolist() == list(range(10))
+
+
+@pytest.mark.parametrize("epsilon", [0.02, 0.7, 5.0])
+def test_laplace_noise_is_discrete_laplace(epsilon):
+    """P(k) = tanh(ε/2) e^(-ε|k|); exact tests of nine values, by chance with at most 9e-8."""
+    draws = 200_000
+    noise = Coins("laplace", epsilon).laplace(draws, epsilon)
+    for k in range(-4, 5):
+        chance = math.tanh(epsilon / 2) * math.exp(-epsilon * abs(k))
+        assert_binomial(int((noise == k).sum()), draws, chance)
+
+
+# --- How far from ideal ---------------------------------------------------------------------------
+
+
+def test_what_drawing_adds():
+    """The docstring's bound holds its own terms, at every rate from 1/N to 1/2."""
+    mpmath.mp.prec = 100
+    for pairs in (10**3, 10**6, 2 * 10**8, 10**12):
+        for rate in np.geomspace(1 / pairs, 0.5, 30):
+            lam, p, n = -mpmath.log1p(-rate), mpmath.mpf(rate), mpmath.mpf(pairs)
+            terms = (2 * p * n + 200) * 2.0**-51 + 2.0**-49 * lam * (3 * n + 200 / p)
+            assert 2.1 / p * terms < n * 2.0**-45 + 2.0**-39 / p <= 1.02 * n * 2.0**-39
+    for epsilon, pairs in ((1.0, 2 * 10**8), (8.0, 10**6)):
+        found, delta = as_drawn(epsilon, pairs)
+        assert found == epsilon + 2 * pairs * 2.0**-38 < epsilon + 2e-3
+        assert 0 < delta < 1e-23
+    assert as_drawn(100.0, 10)[1] == 1
+    for arguments in ((1.0, 2**42 + 1), (math.inf, 10)):
+        with pytest.raises(GraphDPError, match="coins"):
+            as_drawn(*arguments)
