@@ -32,6 +32,7 @@ ACCURACY_COLUMNS = (
     "delta",
     "epsilon_status",
     "checkpoint",
+    "noise",
     "hyperparameters",
     "settings_compared",
     "settings_incomplete",

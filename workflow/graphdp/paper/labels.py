@@ -163,11 +163,18 @@ def explain(level: str, adjacent: str, status: str) -> str:
     return " ".join([promise, refuted or _VERDICTS[status]])
 
 
+#: What drew the noise of rows that do not say it: they are older than `graphdp.noise`.
+OLDER_NOISE = "float32 torch, float64 numpy"
 #: Of models whose noise torch drew in float32.
 LATTICE_MEANING = (
     "Noise of training that torch draws in float32 lies on a lattice, which gives records away to "
     "whoever sees the noisy sums, at any ε (audits noise_lattice_*). The accuracies stand; each ε "
     "is that of the mechanism with ideal noise, not of the noise that was drawn."
+)
+#: The same in short, under tables and figures.
+LATTICE_NOTE = (
+    "noise of torch's float32 normals, which lies on a lattice (audits noise_lattice_*): each ε is "
+    "that of the mechanism, not of what was drawn"
 )
 EDGE_FREE_MEANING = (
     "ε = 0 (edge level): the method reads no edges, so nothing that it releases depends on them."
@@ -188,8 +195,8 @@ def notes(cells: list[Mapping]) -> list[str]:
     """The sentences that must stand under a table or figure: basis, adjacency, status and δ.
 
     `cells` are mappings with method, level, epsilon, epsilon_basis, adjacency, epsilon_status,
-    delta and dataset; cells without a result say nothing. Order of the result: edge, k-neighbour,
-    node.
+    delta and dataset, perhaps noise; cells without a result say nothing. Order of the result: edge,
+    k-neighbour, node; then what drew the noise, where that is not `graphdp.noise`.
     """
     groups: dict[tuple, dict] = {}
     for cell in cells:
@@ -211,4 +218,11 @@ def notes(cells: list[Mapping]) -> list[str]:
             f"{basis_text(basis)}, {deltas}; adjacency {adjacency_text(adjacent)}; "
             f"{status_text(status)}."
         )
+    older = {
+        method_label(cell["method"], cell["level"])
+        for cell in cells
+        if cell.get("noise") == OLDER_NOISE
+    }
+    if older:
+        sentences.append(f"{', '.join(sorted(older))}: {LATTICE_NOTE}.")
     return sentences

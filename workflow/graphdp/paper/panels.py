@@ -22,6 +22,8 @@ from graphdp.paper.cells import (
     study_datasets,
 )
 from graphdp.paper.labels import (
+    LATTICE_NOTE,
+    OLDER_NOISE,
     as_implemented,
     basis_text,
     delta_text,
@@ -303,7 +305,8 @@ def finish(
             ncol=columns,
             frameon=False,
         )
-    remark = "; ".join(filter(None, [*said, seeds_of(shown), not_shown(missing, shown)]))
+    older = LATTICE_NOTE if (shown.get("noise") == OLDER_NOISE).any() else ""
+    remark = "; ".join(filter(None, [*said, seeds_of(shown), older, not_shown(missing, shown)]))
     if remark:
         width = int(58 * figure.get_figwidth() / style.PANEL_WIDTH)
         told = textwrap.wrap(remark, width, break_on_hyphens=False)

@@ -14,7 +14,7 @@ from graphdp.paper import labels
 from graphdp.paper.cells import known
 from graphdp.paper.figures import figures as known_figures
 from graphdp.paper.printing import Printed
-from graphdp.paper.rows import BEFORE, read_rows
+from graphdp.paper.rows import read_rows
 from graphdp.paper.select import CELL
 from graphdp.paper.tables import read_csv
 from graphdp.paper.tables import tables as known_tables
@@ -154,8 +154,10 @@ def _meanings(rows: pd.DataFrame, calibrations: list[Mapping]) -> list[tuple[str
     if edge_free:
         names = ", ".join(labels.method_label(method, "edge") for method in edge_free)
         meanings.append((f"{names} at edge level", labels.EDGE_FREE_MEANING, []))
-    if older := int((rows["noise"] == BEFORE).sum()):
-        meanings.append((f"Noise by {BEFORE}, {older:,} models", labels.LATTICE_MEANING, []))
+    if older := int((rows["noise"] == labels.OLDER_NOISE).sum()):
+        meanings.append(
+            (f"Noise by {labels.OLDER_NOISE}, {older:,} models", labels.LATTICE_MEANING, [])
+        )
     return meanings
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from graphdp import io
 from graphdp.errors import GraphDPError
-from graphdp.paper.labels import STATUSES
+from graphdp.paper.labels import OLDER_NOISE, STATUSES
 from graphdp.privacy.protection import canonical_epsilon, is_level, is_private
 
 COLUMNS = (
@@ -56,8 +56,6 @@ IDENTITY = (
 )
 
 HYPERPARAMETER_PREFIX = "hp_"
-#: What drew the noise of rows that do not say it: they are older than `graphdp.noise`.
-BEFORE = "float32 torch, float64 numpy"
 _NUMBERS = (
     "delta",
     "val_accuracy",
@@ -77,7 +75,7 @@ def read_rows(path: str | os.PathLike) -> pd.DataFrame:
 
     Returns the columns of the file (at least `COLUMNS`): text as str ("" when empty), `seed` int64,
     the numeric columns float64 (NaN when empty), accuracies as fractions 0..1, `epsilon` as its
-    canonical token, `noise` (what drew the noise, `BEFORE` where an older file does not say),
+    canonical token, `noise` (what drew the noise, `OLDER_NOISE` where an older file does not say),
     `release` ("reproduction" or "private"; the former in older files), plus one column `hp_<name>`
     per hyperparameter (object; None where a row has none of that name). Raises GraphDPError for a
     missing column, an empty required value, a value out of range or a finite ε with noise of scale
@@ -182,7 +180,7 @@ def _parse(raw: pd.DataFrame, path: str | os.PathLike) -> pd.DataFrame:
     rows = raw.copy()
     if "noise" not in rows:
         drawn = (rows["noise_multiplier"] != "") & (rows["epsilon"] != "inf")
-        rows["noise"] = drawn.map({True: BEFORE, False: ""}).astype(str)
+        rows["noise"] = drawn.map({True: OLDER_NOISE, False: ""}).astype(str)
     if "release" not in rows:
         rows["release"] = "reproduction"
     for name in _ACCURACIES:

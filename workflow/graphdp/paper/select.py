@@ -68,10 +68,10 @@ def summarise(selected: pd.DataFrame, by: Sequence[str] = (), seed: int = 0) -> 
     """One row per cell of selected rows: mean test accuracy with its interval, in percent.
 
     Columns: the cell, mean, ci_low, ci_high (percent), n (models), the cell's δ, basis, adjacency,
-    status and checkpoint rule, ε under every analysis (JSON), hyperparameters, settings_compared,
-    settings_incomplete.
+    status and checkpoint rule, what drew its noise, ε under every analysis (JSON), hyperparameters,
+    settings_compared, settings_incomplete.
     """
-    kept = ["epsilon_basis", "adjacency", "epsilon_status", "epsilons", "checkpoint",
+    kept = ["noise", "epsilon_basis", "adjacency", "epsilon_status", "epsilons", "checkpoint",
             "hyperparameters", "settings_compared", "settings_incomplete"]  # fmt: skip
     summary = []
     for cell, group in selected.groupby([*CELL, *by], sort=False):
