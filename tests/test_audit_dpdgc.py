@@ -217,7 +217,8 @@ def test_too_few_training_nodes_are_one_clear_line():
     [n for n in claims() if n.startswith("dpdgc") and "training" not in n and n != NODE],
 )
 def test_outcomes_of_releases_are_as_expected(name):
-    result = run(get(name), draws=60_000)
+    """Each bound exceeds an ε that holds with at most 5 %: the runs are fixed, and these do not."""
+    result = run(get(name), draws=50_000)
     assert result["as_expected"], (result["claimed_epsilon"], result["lower_bound"])
     if name.startswith("dpdgcofficial"):
         # The headline: W is some 10⁸ times as long as the noise is set for on so small a graph.

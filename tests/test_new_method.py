@@ -187,7 +187,7 @@ def test_other_noise_than_planned_gives_no_row(trained, tmp_path):
 def test_its_statement(trained):
     path = trained.folder / f"results/tiny/statements/small/{METHOD}/node/4"
     page = Path(f"{path}.md").read_text()
-    assert page.count("# Privacy statement: ") == 2  # one per feature_clip
+    assert page.count("# Privacy statement, release: reproduction (") == 2  # one per feature_clip
     said = json.loads(Path(f"{path}.json").read_text())
     for statement in said:
         (mechanism,) = statement["mechanisms"]

@@ -26,8 +26,8 @@ from graphdp.privacy.plan import (
     UnnoisedRelease,
     WithoutReplacementDPSGD,
 )
-from graphdp.privacy.statement import _inference, _releases
 from graphdp.privacy.statement_form import MechanismEntry
+from graphdp.privacy.statement_words import inference, releases
 
 UNIT = Sensitivity(1.0, "1", "by definition")
 SUMS = GaussianReleases("sums", UNIT, 3, "aggregation")
@@ -224,11 +224,11 @@ def test_a_replacement_pays_a_fixed_epsilon_twice_where_it_is_two_moves():
 
 def test_what_a_statement_says_of_it():
     plan = make_plan(DEGREES, SUMS)
-    assert [(r.what, r.covered) for r in _releases(plan)][1:3] == [
+    assert [(r.what, r.covered) for r in releases(plan, "reproduction")][1:3] == [
         ("noisy aggregates", True),
         ("noisy statistics", True),
     ]
-    assert _inference(plan).startswith("Predictions use the aggregates")
+    assert inference(plan).startswith("Predictions use the aggregates")
     assert DEGREES.statement_entry(2.0)["noise_multiplier"] == 2.0  # 1 / 0.5, whatever the plan's
     assert DEGREES.statement_entry(7.0)["noise_multiplier"] == 2.0
 

@@ -77,7 +77,7 @@ def test_streams_follow_from_the_key_and_no_name_of_them_from_the_seed(tmp_path)
     assert key not in roots[0]
     block = Block(SimpleNamespace(), "d", [0], 1, release="private", secret=roots[0])
     assert block.stream(0)[0] == block.degree_stream(0, "4")[0] == roots[0]
-    assert roots[0] not in repr(block)
+    assert roots[0] not in repr(block) and roots[0] not in f"{block.stream(0)}"
     with pytest.raises(GraphDPError, match="without its key"):
         Block(SimpleNamespace(), "d", [0], 1, release="private").stream(0)
 

@@ -162,7 +162,7 @@ def test_every_model_has_its_privacy_statement(finished):
             assert statement.selection.settings_tried == tried
             assert statement.selection.repeats == models["seed"].nunique()
         page = Path(f"{stem}.md").read_text()
-        assert page.count("# Privacy statement: ") == len(statements)
+        assert page.count("# Privacy statement, release: reproduction (") == len(statements)
     edge = rows[rows["level"] == "edge"].iloc[0]
     readings = {r["adjacency"]: r["epsilon"] for r in json.loads(edge["epsilons"])}
     assert readings["edge_directed"] == pytest.approx(4, rel=1e-5)

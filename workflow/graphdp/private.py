@@ -87,6 +87,13 @@ def keyed_hash(key: bytes, *name: int | str | float) -> str:
     return hmac.digest(key, json.dumps(name).encode(), "sha256").hex()
 
 
+class Secret(str):
+    """Text that messages and tracebacks do not show."""
+
+    def __repr__(self) -> str:
+        return "<secret>"
+
+
 def root(config: Mapping[str, Any]) -> str:
     """What names the streams of a study in place of its seed: a secret, or "" in reproduction.
 
@@ -95,7 +102,7 @@ def root(config: Mapping[str, Any]) -> str:
     """
     if config.get("release") != "private":
         return ""
-    return keyed_hash(read_key(config["key_file"]), "streams", config["study_seed"])
+    return Secret(keyed_hash(read_key(config["key_file"]), "streams", config["study_seed"]))
 
 
 def published_hash(secret: str, fingerprint: str) -> str:

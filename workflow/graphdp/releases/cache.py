@@ -21,6 +21,7 @@ from graphdp.releases.aggregation import (
     Release,
     private_hops,
 )
+from graphdp.rng import stream_key
 
 # Releases that share one pass over the edges: as many as fit in this much of float64 sums.
 _STACKED_BYTES = 1 << 30
@@ -163,7 +164,8 @@ def _fields(release: Release) -> dict[str, Any]:
         "noise_std": repr(float(release.noise_std)),
         "private": release.private,
         # Without noise the stream determines nothing, and seeds that agree share a result.
-        "stream": list(release.stream) if release.private else None,
+        # Its name may hold a secret (`graphdp.private`), and is not written down.
+        "stream": stream_key("cached", *release.stream).hex() if release.private else None,
         "dtype": "float32",
     }
 
