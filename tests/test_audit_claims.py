@@ -36,6 +36,7 @@ def test_the_registry_holds_what_is_to_be_audited():
     for unit in ("edge", "node", "k1", "k5"):
         assert expected[f"dpdgc-release-{unit}-eps4"] == "tight"
         assert expected[f"dpdgc-training-{unit}-eps4"] == "below"
+        assert expected[f"dpdgc-rounds-{unit}-eps4"] == "below"
     for name in ("release-edge-eps1", "release-node-eps4", "release-k1-eps4", "release-k5-eps4",
                  "training-node-eps4", "training-k25-eps4", "whole-k1-eps16"):  # fmt: skip
         assert expected[f"dpdgcofficial-{name}"] == "exceeds"
