@@ -158,7 +158,7 @@ def test_no_label_of_the_whole_figure_is_cut(results):
 
     lines = [
         results[0]
-        | {"family": claim.family, "title": claim.title, "delta": claim.delta}
+        | {"claim": claim.name, "family": claim.family, "title": claim.title, "delta": claim.delta}
         | {"basis": claim.plan.basis, "status": claim.plan.status}
         | {"claimed_adjacency": claim.plan.adjacency, "adjacency": claim.adjacency}
         | {"claimed_epsilon": claim.target_epsilon}

@@ -3,10 +3,10 @@
 DP-Emb's own gradients cannot turn round when a row gains or loses an entry: with two classes those
 of the two worlds have no coordinate of different signs, so they move by √2 C at most, and in
 `phase_attack` by 0.77 C, of the 2 C that are accounted. So half of the noise does not show there.
-The accounting, however, holds for any gradients (`graphdp.privacy.group`): every changed row's is +C e in one world and -C e
-in the other. So here the rows' gradients are these, before clipping; what is run is the rest: the
-stage `embed`, the plan's rounds as the stage reads them, `descend` with its samples, clipping and
-noise.
+The accounting, however, holds for any gradients (`graphdp.privacy.group`): every changed row's is
++C e in one world and -C e in the other. So here the rows' gradients are these, before clipping;
+what is run is the rest: the stage `embed`, the plan's rounds as the stage reads them, `descend`
+with its samples, clipping and noise.
 """
 
 from typing import Any
