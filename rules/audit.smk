@@ -24,7 +24,8 @@ rule audit_claim:
 
 rule audit_report:
     input:
-        claim_files,
+        claims=claim_files,
+        factors=factors_file,
     output:
         csv="results/audit/audit.csv",
         md="results/audit/audit.md",

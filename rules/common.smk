@@ -275,6 +275,13 @@ def claim_files(wildcards):
     return expand("results/audit/{claim}.json", claim=claims())
 
 
+def factors_file(wildcards):
+    """What the audits' table shows of each claim's detectable factor."""
+    from graphdp.audit.detectable import FILE
+
+    return os.path.relpath(FILE)
+
+
 def claim_code(wildcards):
     """The claim, which the script finds by name in its method's folder."""
     from graphdp.audit.claims import home

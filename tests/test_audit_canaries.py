@@ -108,14 +108,33 @@ def test_bounds_on_the_noise_invert_the_trade_off(noise):
 
 
 @pytest.mark.parametrize("name", TRAININGS)
-def test_one_run_sees_every_canary_apart(name):
+@pytest.mark.parametrize("batch_size", [150, 600])
+def test_one_run_sees_every_canary_apart(name, batch_size):
     """Almost without noise all guesses are right; with its noise the bound is below the claim."""
-    loud = canaries.one_run(phase(name, 600, 150, 4, epsilon=8.0), 500, 100, 1e-4, 0)
+    one = phase(name, 600, batch_size, 4, epsilon=8.0)
+    loud = canaries.one_run(one, 500, 100, 1e-4, 0)
     assert loud.canaries == 500 and 200 < loud.included < 300
-    assert 0 < loud.epsilon < 8
-    clear = canaries.one_run(phase(name, 600, 150, 4, epsilon=200.0), 500, 100, 1e-4, 0)
-    # A canary that no round samples (1 % of them) looks as if it were out.
-    assert clear.correct >= 95 and clear.epsilon > loud.epsilon
+    assert 0 < loud.without_assumption < loud.epsilon < 8
+    assert loud.noise_multiplier > one.calibration.noise_multiplier
+    clear = canaries.one_run(phase(name, 600, batch_size, 4, epsilon=200.0), 500, 100, 1e-4, 0)
+    # A canary that no round samples (1 % of them at a rate of 1/4) looks as if it were out.
+    assert clear.correct >= (95 if batch_size == 150 else 100) and clear.epsilon > loud.epsilon
+
+
+def test_scores_of_one_run_are_log_likelihood_ratios_of_each_canary(monkeypatch):
+    """With everyone in the one round, given the coin: N(±L²/2σ², L²/σ²), L near C."""
+    seen, guess = [], canaries.guess
+    monkeypatch.setattr(canaries, "guess", lambda *a: seen.append(a[0].copy()) or guess(*a))
+    one = phase("mlp", 600, 600, 1)
+    canaries.one_run(one, 600, 100, 1e-4, 2)
+    inside = canaries.generator("audit", 2, "coins").random(600) < 0.5
+    signs = np.where(inside, 1, -1)
+    (scores,) = seen
+    # Half of the mean distance L²/σ²; L varies with the label.
+    apart, error = (signs * scores).mean() * 2, scores[inside].std() * 2 / math.sqrt(600)
+    sigma = one.calibration.noise_multiplier
+    assert (0.85 / sigma) ** 2 - 4.9 * error < apart < sigma**-2 + 4.9 * error
+    assert scores[inside].std() == pytest.approx(math.sqrt(apart), rel=0.25)
 
 
 def test_bad_phases_are_one_clear_line():

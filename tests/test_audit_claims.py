@@ -32,10 +32,11 @@ def test_the_registry_holds_what_is_to_be_audited():
     assert expected["gap-edge-undirected-published-k1-eps4"] == "exceeds"
     assert expected["gap-edge-undirected-corrected-k1-eps4"] == "below"
     assert expected["gap-node-participant-k2-eps4"] == "below"
-    assert expected["one-run-mlp-eps8"] == "below" and training_claims._CANARIES >= 500
+    assert expected["one-run-mlp-eps4"] == "below" and training_claims._CANARIES >= 4000
     for unit in ("edge", "node", "k1", "k5"):
         assert expected[f"dpdgc-release-{unit}-eps4"] == "tight"
         assert expected[f"dpdgc-training-{unit}-eps4"] == "below"
+        assert expected[f"dpdgc-rounds-{unit}-eps4"] == "below"
     for name in ("release-edge-eps1", "release-node-eps4", "release-k1-eps4", "release-k5-eps4",
                  "training-node-eps4", "training-k25-eps4", "whole-k1-eps16"):  # fmt: skip
         assert expected[f"dpdgcofficial-{name}"] == "exceeds"
@@ -157,7 +158,7 @@ def test_no_label_of_the_whole_figure_is_cut(results):
 
     lines = [
         results[0]
-        | {"family": claim.family, "title": claim.title, "delta": claim.delta}
+        | {"claim": claim.name, "family": claim.family, "title": claim.title, "delta": claim.delta}
         | {"basis": claim.plan.basis, "status": claim.plan.status}
         | {"claimed_adjacency": claim.plan.adjacency, "adjacency": claim.adjacency}
         | {"claimed_epsilon": claim.target_epsilon}

@@ -22,6 +22,7 @@ from graphdp.training import chunk
 EDGE, TWO_HOPS = "gap-edge-directed-k1-eps4", "gap-edge-directed-k2-eps4"
 PARTICIPANT = "gap-node-participant-k1-eps4"
 CANARY, CLASSIFIER = "canary-mlp-eps4", "canary-classifier-eps4"
+ONE_RUN = "one-run-mlp-eps4"
 #: Runs per world of the cheapest attack; enough to see each bug.
 DRAWS = 10_000
 #: A training run costs far more than an aggregation: 800 and 2,000 per world have to do.
@@ -34,7 +35,7 @@ def outcome(name):
     return result["verdict"]
 
 
-@pytest.mark.parametrize("name", [EDGE, TWO_HOPS, PARTICIPANT, CANARY])
+@pytest.mark.parametrize("name", [EDGE, TWO_HOPS, PARTICIPANT, CANARY, ONE_RUN])
 def test_the_code_as_it_is_stays_below(name):
     assert outcome(name) != "refuted"
 
@@ -114,7 +115,7 @@ def test_the_own_row_released():
     assert outcome("gap-node-own-row-k1-eps1") == "refuted"
 
 
-@pytest.mark.parametrize("name", [CANARY, CLASSIFIER])
+@pytest.mark.parametrize("name", [CANARY, CLASSIFIER, ONE_RUN])
 def test_training_with_half_of_the_noise(monkeypatch, name):
     add = GridNoise.add
     monkeypatch.setattr(GridNoise, "add", lambda self, sums, std: add(self, sums, std / 2))

@@ -265,6 +265,24 @@ def test_its_audit_claim_holds_and_half_of_the_noise_refutes_it(project, tmp_pat
     assert refuted["verdict"] == "refuted" and not refuted["as_expected"]
 
 
+def test_its_detectable_factor_is_measured_by_its_own_noise(project):
+    """A claim says how its noise is multiplied; else it is taken to be of `graphdp.noise`."""
+    found = project.python(
+        "from dataclasses import replace\n"
+        "from graphdp.audit import detectable\n"
+        "from graphdp.audit.claims import get\n"
+        "from graphdp.errors import GraphDPError\n"
+        f"claim = get({CLAIM!r})\n"
+        "line = detectable.measure(claim, 20_000)\n"
+        "assert 0.5 <= line['quiet_at'] < 1 and line['bound_caught'] > 2, line\n"
+        "try:\n"
+        "    detectable.measure(replace(claim, scaled=detectable.gaussian), 1000)\n"
+        "except GraphDPError as error:\n"
+        "    print(error)\n"
+    )
+    assert "add of GridNoise drew nothing" in found
+
+
 def test_its_audit_is_a_job_of_the_workflow(project, tmp_path):
     copy = project.copy_to(tmp_path / "copy")
     copy.snakemake(f"results/audit/{CLAIM}.json")

@@ -6,7 +6,7 @@ from graphdp.workflow import job
 
 def main(snakemake):
     out = snakemake.output
-    results = report.read(snakemake.input)
+    results = report.read(snakemake.input.claims)
     report.write(results, csv=out.csv, md=out.md, tex=out.tex, svg=out.svg, png=out.png)
 
 

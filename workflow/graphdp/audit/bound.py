@@ -13,6 +13,7 @@ probability at most 1 - confidence, whatever the scores are.
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -161,6 +162,23 @@ def noise_bound(bound: Bound, plan: Plan) -> Bound:
     Raises GraphDPError for a plan that releases nothing, something without noise, or on samples of
     a fixed size, whose trade-off is not known.
     """
+
+    def refuted(losses: np.ndarray, allowed: np.ndarray) -> bool:
+        return bool((bound.rate_low > np.exp(losses) * bound.rate_high + allowed).any())
+
+    noise, epsilon = refuted_noise(plan, bound.delta, refuted)
+    return replace(bound, analysis="noise", mu=None, epsilon=epsilon, noise_multiplier=noise)
+
+
+def refuted_noise(
+    plan: Plan, delta: float, refuted: Callable[[np.ndarray, np.ndarray], bool]
+) -> tuple[float | None, float]:
+    """The smallest noise multiplier of `plan` that `refuted` rules out, and its ε at `delta`.
+
+    refuted: (losses ≥ 0, δ of each) -> whether what was seen rules out a mechanism that is (loss,
+    δ)-DP for all of them. It is asked for δ_σ(loss) rounded up. (None, 0) if it rules out nothing.
+    Raises GraphDPError as `noise_bound` does.
+    """
     composition = plan.composition
     if composition.is_empty or composition.unnoised:
         raise GraphDPError(f"{plan.method}, {plan.level} level: the plan has no noise to audit")
@@ -169,23 +187,21 @@ def noise_bound(bound: Bound, plan: Plan) -> Bound:
             f"{plan.method}, {plan.level} level: no trade-off is known; use lower_bound"
         )
     losses = np.linspace(0.0, 12.0, 121)
-    need = np.exp(losses) * bound.rate_high
 
-    def refuted(noise: float) -> bool:
+    def without(noise: float) -> bool:
         allowed = _loss_distribution(composition, noise, 5e-3).get_delta_for_epsilon(losses)
-        return bool((bound.rate_low > need + np.asarray(allowed)).any())
+        return refuted(losses, np.asarray(allowed))
 
     low, high = _LEAST_NOISE, 2.0
-    while not refuted(high):
+    while not without(high):
         low, high = high, 2 * high
         if high > _MOST_NOISE:
-            return replace(bound, analysis="noise", mu=None, epsilon=0.0)
+            return None, 0.0
     while high > low * 1.002:
         middle = math.sqrt(low * high)
-        low, high = (low, middle) if refuted(middle) else (middle, high)
+        low, high = (low, middle) if without(middle) else (middle, high)
     tight = _loss_distribution(composition, high, 1e-3, pessimistic=False)
-    value = float(tight.get_epsilon_for_delta(bound.delta))
-    return replace(bound, analysis="noise", mu=None, epsilon=value, noise_multiplier=high)
+    return high, float(tight.get_epsilon_for_delta(delta))
 
 
 def _loss_distribution(

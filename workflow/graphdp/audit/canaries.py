@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from graphdp.audit.front_door import audit_block, calibration_entry, edgeless, trained
-from graphdp.audit.one_run import guess, one_run_bound
+from graphdp.audit.one_run import guess, one_run_bound, one_run_noise_bound
 from graphdp.data.split import Split
 from graphdp.errors import GraphDPError
 from graphdp.methods.block import Observer
@@ -52,6 +52,8 @@ class Training:
     stage: its function. setting: the hyperparameters that are not DP-Adam's. reads: (features
     float32 (n, f), seeds, setting, an empty folder) -> what it is given of the stages before it.
     feature: a canary's own feature, of which others have none, as the network reads it.
+    one_run_feature: that of many canaries in one run. What the gradient has elsewhere, where it
+    meets those of other canaries, is lost there: the larger, the less.
     max_grad_norm: C, so small that a canary's gradient is clipped.
     """
 
@@ -59,6 +61,7 @@ class Training:
     setting: Mapping[str, Any]
     reads: Reads = _nothing
     feature: float = 10.0
+    one_run_feature: float = 30.0
     max_grad_norm: float = 1.0
 
 
@@ -148,6 +151,20 @@ def _clipped(phase: Phase, parameters, x: np.ndarray, labels: np.ndarray):
     return gradients
 
 
+def _log_ratio(found: Any, square: Any, noise_std: float, rate: float) -> Any:
+    """Log-likelihood ratio of one round, for and against a canary that is sampled with `rate`.
+
+    found: the inner product of the noisy sum with what the canary adds to it if it is sampled.
+    square: the squared norm of that.
+    """
+    import torch
+
+    exponent = (found - square / 2) / noise_std**2
+    # rate 1 is legal: then the logarithm of 1 - q is -∞ and drops out
+    out = torch.full_like(exponent, math.log1p(-rate) if rate < 1 else -math.inf)
+    return torch.logaddexp(out, exponent + math.log(rate))
+
+
 def white_box_scores(phase: Phase, world: str, draws: int, seed: int) -> np.ndarray:
     """Log-likelihood ratios of `draws` training runs with ("present") or without one canary.
 
@@ -156,8 +173,6 @@ def white_box_scores(phase: Phase, world: str, draws: int, seed: int) -> np.ndar
     probability q, so the round's ratio is ln(1 - q + q exp((s L - L² / 2) / (σC)²)), where s is
     the noisy sum along that direction. Returns float64 (draws,).
     """
-    import torch
-
     x = np.zeros((phase.num_train + 2, 2), np.float32)
     x[0, 0] = phase.training.feature
     labels = np.ones(len(x), np.int64)
@@ -174,13 +189,7 @@ def white_box_scores(phase: Phase, world: str, draws: int, seed: int) -> np.ndar
         canary -= along[:, None] * other
         length = canary.norm(dim=1)
         found = (noisy_sum.values.double() * canary).sum(1)
-        exponent = (found - length**2 / 2) / std**2
-        # rate 1 is legal: then the logarithm of 1 - q is -∞ and drops out
-        ratio = torch.logaddexp(
-            torch.full_like(exponent, math.log1p(-rate) if rate < 1 else -math.inf),
-            exponent + math.log(rate),
-        )
-        scores[np.asarray(runs)] += ratio.numpy()
+        scores[np.asarray(runs)] += _log_ratio(found, length**2, std, rate).numpy()
 
     for start in range(0, draws, _BLOCK):
         runs = list(range(start, min(start + _BLOCK, draws)))
@@ -191,13 +200,19 @@ def white_box_scores(phase: Phase, world: str, draws: int, seed: int) -> np.ndar
 
 @dataclass(frozen=True)
 class OneRun:
-    """The outcome of a one-run audit: counts, and the lower bound on ε at δ."""
+    """The outcome of a one-run audit: counts, and lower bounds on ε at δ.
+
+    noise_multiplier, epsilon: as of `one_run_noise_bound`. without_assumption: as of
+    `one_run_bound`.
+    """
 
     canaries: int
     included: int
     guesses: int
     correct: int
+    noise_multiplier: float | None
     epsilon: float
+    without_assumption: float
     delta: float
     confidence: float
 
@@ -208,8 +223,8 @@ def one_run(
     """Audit one training run: each canary is a training node or not by the toss of a coin.
 
     Canary i is the only node with feature i, so the sum of all canaries' gradients holds, in the
-    first layer's weights for feature i, that of canary i alone; a canary's score adds up its inner
-    product with the noisy sums there. The number of guesses is fixed beforehand.
+    first layer's weights for feature i, that of canary i alone; a canary's score is the
+    log-likelihood ratio of the noisy sums there. The number of guesses is fixed beforehand.
 
     Raises GraphDPError when there are more canaries than training nodes.
     """
@@ -217,21 +232,34 @@ def one_run(
         raise GraphDPError(f"{canaries} canaries among {phase.num_train} training nodes: use fewer")
     size = phase.num_train + 2
     x = np.zeros((size, canaries), np.float32)
-    x[np.arange(canaries), np.arange(canaries)] = phase.training.feature
+    x[np.arange(canaries), np.arange(canaries)] = phase.training.one_run_feature
     labels = generator("audit", seed, "labels").integers(0, CLASSES, size)
     inside = generator("audit", seed, "coins").random(canaries) < 0.5
     train = np.concatenate([np.flatnonzero(inside), np.arange(canaries, phase.num_train)])
+    rate, std = phase.mechanism.sampling_rate, phase.noise_std()
     scores = np.zeros(canaries)
 
     def observe(_, runs, parameters, noisy_sum):
         name = f"{parameters.layout.layers[0].name}.weight"
-        expected = _clipped(phase, parameters, x[:canaries], labels[:canaries])[name][0]
+        expected = _clipped(phase, parameters, x[:canaries], labels[:canaries])[name][0].double()
         # (groups, features, outputs): all that belongs to a feature
-        scores[:] += (expected * noisy_sum[name][0]).sum((0, 2)).double().numpy()
+        found = (expected * noisy_sum[name][0]).sum((0, 2))
+        scores[:] += _log_ratio(found, (expected**2).sum((0, 2)), std, rate).numpy()
 
     run = stream_seed(seed, "one run")
     phase.train(x, labels, train, [run], lambda run: ("audit", run), observe)
     guessed = guess(scores, guesses)
     correct = int(((guessed > 0) & inside).sum() + ((guessed < 0) & ~inside).sum())
-    bound = one_run_bound(canaries, guesses, correct, delta, confidence)
-    return OneRun(canaries, int(inside.sum()), guesses, correct, bound, delta, confidence)
+    counts = canaries, guesses, correct
+    noise, epsilon = one_run_noise_bound(*counts, phase.calibration.plan, delta, confidence)
+    return OneRun(
+        canaries=canaries,
+        included=int(inside.sum()),
+        guesses=guesses,
+        correct=correct,
+        noise_multiplier=noise,
+        epsilon=epsilon,
+        without_assumption=one_run_bound(*counts, delta, confidence),
+        delta=delta,
+        confidence=confidence,
+    )

@@ -11,6 +11,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from graphdp.audit import detectable
 from graphdp.audit.bound import CONFIDENCE, Bound
 from graphdp.errors import GraphDPError
 from graphdp.methods import registry
@@ -39,6 +40,9 @@ class Claim:
     expected: one of `EXPECTED`.
     attack: (claim, calibration, draws, seed) -> (bound, details for the record).
     share: runs per world, as a share of those of the cheapest attacks.
+    scaled: how the noise that its code draws is multiplied, to see how much of it the attack needs
+        to miss (`graphdp.audit.detectable`); None for an attack that does not test its scale.
+        Code that draws other than Gaussian noise needs a context of its own kind.
     """
 
     name: str
@@ -53,6 +57,7 @@ class Claim:
     expected: str
     attack: Callable[["Claim", Calibration, int, int], tuple[Bound, dict[str, Any]]]
     share: float = 1.0
+    scaled: detectable.ScaledNoise | None = detectable.gaussian
 
 
 def verdict(claimed_epsilon: float, lower: float) -> str:

@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.transforms import blended_transform_factory
 
 from graphdp import io
+from graphdp.audit import claims, detectable
 from graphdp.errors import GraphDPError
 from graphdp.methods import registry
 from graphdp.paper import printing, style
@@ -39,7 +40,10 @@ _NOTES = (
     "gdp: the claim is one of μ-GDP (Gaussian releases of bounded sensitivity), so the bound is on "
     "μ and is converted at δ. noise: the rates bound the noise multiplier of the plan's own steps. "
     "dp: no assumption; no bound can then exceed ln(runs / 7.4).",
-    "One run: 95 % over the coins of the canaries and the noise of one training.",
+    "One run: 95 % over the coins of the canaries and the noise of one training; the guesses are "
+    "held against the trade-off of the plan's own steps.",
+    "Detectable factor: the smallest multiple of the right noise at which the audit stays quiet, "
+    "of the factors 2^(-k/4) down to 1/8 (one seed): at the next smaller one it refutes its claim.",
 )
 
 
@@ -85,11 +89,22 @@ def tidy(results: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
         "lower_bound", "analysis", "confidence", "failure_probability", "draws", "seed",
         "expected", "verdict", "as_expected",
     )  # fmt: skip
-    return pd.DataFrame([{name: result[name] for name in columns} for result in results])
+    factors = _factors(results)
+    lines = [{name: result[name] for name in columns} for result in results]
+    return pd.DataFrame(
+        [line | {"detectable_factor": factors[line["claim"]]} for line in lines],
+    )
+
+
+def _factors(results: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Claim -> its detectable factor, in words where it has none."""
+    known, lines = claims.claims(), detectable.shipped()
+    return {r["claim"]: detectable.factor(r["claim"], known, lines) for r in results}
 
 
 def show(results: Sequence[Mapping[str, Any]]) -> Printed:
     """The table for people."""
+    factors = _factors(results)
     lines = [
         {
             "attack": f"{result['family']}: {result['title']}",
@@ -97,6 +112,7 @@ def show(results: Sequence[Mapping[str, Any]]) -> Printed:
             "worlds differ in": result["adjacency"],
             "audited lower bound": f"{result['lower_bound']:.2f} (95 %, {_runs(result)}, "
             f"{result['analysis']})",
+            "detectable factor": factors[result["claim"]],
             "outcome": _outcome(result),
         }
         for result in results
@@ -139,6 +155,7 @@ def draw(results: Sequence[Mapping[str, Any]]) -> Figure:
 
 
 def _draw(results: Sequence[Mapping[str, Any]]) -> Figure:
+    factors = _factors(results)
     families = list(dict.fromkeys(result["family"] for result in results))
     lines = len(results) + 2 * len(families)
     figure = Figure(figsize=(9, 0.205 * lines + 1.5), layout="constrained")
@@ -163,7 +180,7 @@ def _draw(results: Sequence[Mapping[str, Any]]) -> Figure:
             place += 1
             ticks.append(place)
             names.append(_row(result, group))
-            _line(axes, result, place, left)
+            _line(axes, result, place, left, factors[result["claim"]])
         place += 2
     axes.set_xscale("log")
     axes.set_xlim(left, largest * 4)  # room for the numbers beside the longest bar
@@ -173,7 +190,10 @@ def _draw(results: Sequence[Mapping[str, Any]]) -> Figure:
     axes.set_ylim(place - 1.2, -0.9)
     axes.set_yticks(ticks, names)
     axes.grid(visible=False, axis="y")
-    axes.set_xlabel("ε at the claim's δ (claimed: tick; audited lower bound, 95 % confidence: bar)")
+    axes.set_xlabel(
+        "ε at the claim's δ (claimed: tick; audited lower bound, 95 % confidence: bar)\n"
+        "sees 0.5 σ: refutes its claim if half of the noise is drawn"
+    )
     handles = [Line2D([], [], color="black", marker="|", ms=11, mew=2, ls="", label="claimed ε")]
     for colour, marker, words in _VERDICTS.values():
         handles.append(
@@ -209,13 +229,15 @@ def _row(result: Mapping[str, Any], group: Sequence[Mapping[str, Any]]) -> str:
     return ", ".join([result["title"], *own, f"δ = {delta_text(result['delta'])}"])
 
 
-def _line(axes, result: Mapping[str, Any], place: float, left: float) -> None:
+def _line(axes, result: Mapping[str, Any], place: float, left: float, factor: str) -> None:
     colour, marker, _ = _VERDICTS[result["verdict"]]
     claimed, bound = result["claimed_epsilon"], result["lower_bound"]
     axes.plot([left, max(bound, left)], [place, place], color=colour, lw=3.5, alpha=0.55)
     axes.plot([max(bound, left)], [place], color=colour, marker=marker, ms=6, ls="")
     axes.plot([claimed], [place], color="black", marker="|", ms=11, mew=2, ls="", zorder=3)
     text = f"≥ {bound:.2f}, claimed {claimed:.3g}"
+    if "caught at" in factor:
+        text += f"; sees {factor.rpartition(' ')[2]} σ"
     if not result["as_expected"]:
         text += " (UNEXPECTED)"
     axes.annotate(

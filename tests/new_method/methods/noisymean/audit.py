@@ -2,8 +2,10 @@
 
 import numpy as np
 
+from graphdp.audit import detectable
 from graphdp.audit.bound import lower_bound
 from graphdp.audit.claims import Claim
+from graphdp.methods.noisymean import method
 from graphdp.methods.noisymean.method import noisy_sums
 from graphdp.methods.noisymean.plan import noisymean_plan
 from graphdp.privacy.calibration import Calibration
@@ -32,6 +34,15 @@ def _attack(claim: Claim, calibration: Calibration, draws: int, seed: int):
     return lower_bound(*scores, claim.delta), {"feature_clip": _CLIP}
 
 
+def _scaled(factor: float):
+    """Its noise is not that of `graphdp.noise`: the scale that it asks for is multiplied."""
+    return detectable.replaced(
+        method,
+        "discrete_gaussian",
+        lambda draw: lambda std, *others: draw(std * factor, *others),
+    )
+
+
 def _claim() -> Claim:
     plan = noisymean_plan("node", feature_clip=_CLIP)
     return Claim(
@@ -46,6 +57,7 @@ def _claim() -> Claim:
         adjacency="node_add_remove",
         expected="below",
         attack=_attack,
+        scaled=_scaled,
     )
 
 

@@ -251,10 +251,15 @@ def phase_scores(phase: Phase, world: str, draws: int, seed: int) -> np.ndarray:
     return scores
 
 
-def embedded(block: AuditBlock, setting: dict[str, Any]) -> None:
-    """Run the stage on a block; refuses other noise than the plan accounts, as a job does."""
+def embedded(
+    block: AuditBlock, setting: dict[str, Any], trained: dpdgc.Trained | None = None
+) -> None:
+    """Run the stage on a block; refuses other noise than the plan accounts, as a job does.
+
+    trained: as the stage takes it, in place of its own training.
+    """
     with brief():
-        found = dpdgc.embed(block, [setting])
+        found = dpdgc.embed(block, [setting], trained)
     for run in block.seeds:
         executed = execution.unpacked(found, dpdgc.embedding_name(run, setting))
         calibrated.check_execution(block.entry({}, run), executed)

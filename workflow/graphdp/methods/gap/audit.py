@@ -242,7 +242,9 @@ def _released(
 
 
 #: Rows of features have norm 1 (`initial_features`), and no aggregate's is longer.
-_TRAINING = Training(fit, _FIT, reads=_released, feature=1.0, max_grad_norm=0.1)
+_TRAINING = Training(
+    fit, _FIT, reads=_released, feature=1.0, one_run_feature=1.0, max_grad_norm=0.1
+)
 
 #: Printed below the table of audits.
 NOTES = (

@@ -1,0 +1,73 @@
+"""DP-Emb's rounds under the worst gradients: scores as the accounting's pair, bugs that show."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ensemble_fixture import one_thread  # noqa: F401
+from graphdp.audit.claims import get, run
+from graphdp.errors import GraphDPError
+from graphdp.methods.dpdgc import audit as registered
+from graphdp.methods.dpdgc import method as dpdgc
+from graphdp.methods.dpdgc.phase_attack import Phase
+from graphdp.methods.dpdgc.rounds_attack import rounds_scores
+from graphdp.noise import GridNoise
+from graphdp.privacy.calibration import calibrate
+from graphdp.training import descent
+
+ALPHA = 1e-6
+EDGE = "dpdgc-rounds-edge-eps4"
+#: 200 runs in each world.
+DRAWS = 25_000
+
+
+def phase(level, settings):
+    plan = registered._plan("dpdgc", level, settings["num_train"], settings, "embedding")
+    return Phase(calibrate(plan, 4, 1e-3), **settings)
+
+
+def test_with_everyone_sampled_the_scores_are_those_of_the_whole_group_turned_round():
+    """q = 1: N(±L²/2, L²), L = 2 (k + 1) C √T / σ."""
+    one = phase("k5", registered._FULL)
+    present, absent = (rounds_scores(one, world, 200, 3) for world in ("present", "absent"))
+    square = (2 * 6 * one.max_grad_norm / one.noise_std) ** 2 * one.mechanism.steps
+    error = stats.norm.isf(ALPHA) * math.sqrt(2 * square / 200)
+    assert abs(present.mean() - absent.mean() - square) < error
+    assert present.std() == pytest.approx(math.sqrt(square), rel=5 / math.sqrt(2 * 200))
+
+
+def test_likelihood_ratios_average_to_one():
+    """E[exp(score)] = 1 in "absent": the score is the likelihood ratio of sampled rounds."""
+    ratios = np.exp(rounds_scores(phase("k1", registered._FEW), "absent", 400, 2))
+    error = ratios.std() / math.sqrt(len(ratios))
+    assert abs(ratios.mean() - 1) < stats.norm.isf(ALPHA / 2) * error
+
+
+def test_half_of_the_noise_is_caught(monkeypatch):
+    whole = run(get(EDGE), DRAWS)
+    assert whole["as_expected"] and whole["lower_bound"] > 0.5
+    add = GridNoise.add
+    monkeypatch.setattr(GridNoise, "add", lambda self, sums, std: add(self, sums, std / 2))
+    assert run(get(EDGE), DRAWS)["verdict"] == "refuted"
+
+
+def test_twice_the_clip_is_caught(monkeypatch):
+    factors = descent.clipping_factors
+    monkeypatch.setattr(descent, "clipping_factors", lambda s, clip: factors(s, 2 * clip))
+    assert run(get(EDGE), DRAWS)["verdict"] == "refuted"
+
+
+def test_other_rounds_than_planned_are_refused(monkeypatch):
+    """The stage's wiring from plan to rounds is run, not replaced."""
+    rounds = dpdgc.noisy_rounds
+
+    def quiet(run, epochs):
+        made = rounds(run, epochs)
+        object.__setattr__(made, "noise_std", made.noise_std / 2)
+        return made
+
+    monkeypatch.setattr(dpdgc, "noisy_rounds", quiet)
+    with pytest.raises(GraphDPError, match="the plan accounts noise std"):
+        run(get(EDGE), DRAWS)
