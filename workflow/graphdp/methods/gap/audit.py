@@ -12,6 +12,7 @@ from graphdp.audit.canaries import HIDDEN, Training
 from graphdp.audit.claims import Claim
 from graphdp.audit.graph_pairs import Construction, Mechanism
 from graphdp.audit.lattice_claims import lattice_claims
+from graphdp.audit.replacement import replacement_claims
 from graphdp.audit.training_claims import training_claims
 from graphdp.graphs.bounds import bound_name
 from graphdp.methods.gap import release_settings
@@ -19,7 +20,7 @@ from graphdp.methods.gap.method import aggregate, encoder_name, fit
 from graphdp.methods.gap.plan import analyses, gap_plan
 from graphdp.privacy import calibrated
 from graphdp.privacy.calibration import Calibration
-from graphdp.privacy.plan import Plan, PoissonDPSGD
+from graphdp.privacy.plan import Plan
 from graphdp.privacy.protection import protects_nodes
 
 #: The plan settings of the README's example: `facebook` with D left open.
@@ -224,7 +225,7 @@ def _degree_bound_claims(
 def _classifier(settings: Mapping[str, Any]) -> Plan:
     """GAP's second DP-Adam phase alone; what the aggregation releases is fixed."""
     plan = gap_plan("node", 2, _MAX_DEGREE, encoder=False, **settings)
-    phase = tuple(m for m in plan.mechanisms if isinstance(m, PoissonDPSGD))
+    phase = tuple(m for m in plan.mechanisms if m.phase == "classifier")
     return replace(plan, status="conditional", mechanisms=phase)
 
 
@@ -262,4 +263,5 @@ CLAIMS = (
     ),
     *lattice_claims("classifier", "GAP's classifier", _TRAINING, _classifier),
     *training_claims("classifier", "GAP's classifier", _TRAINING, _classifier),
+    *replacement_claims("classifier", "GAP's classifier", _TRAINING, _classifier),
 )
