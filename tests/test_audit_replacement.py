@@ -60,20 +60,21 @@ def test_likelihood_ratios_average_to_one():
 def test_the_code_as_it_is_stays_below():
     """A bound above the claim would have a chance of 5 % at most, if the claim were met; it is far
     from that with half of the nodes in a batch."""
-    result = outcome("replaced-mlp-half-eps4", 1000)
-    assert 0.5 < result["lower_bound"] < result["details"]["tight_epsilon"] < 2.5
+    result = outcome("replaced-mlp-half-eps4", 600)
+    assert 0.3 < result["lower_bound"] < result["details"]["tight_epsilon"] < 2.5
     assert result["verdict"] == "consistent" and result["claimed_adjacency"] == "node_replace"
 
 
 @pytest.mark.parametrize(
-    "name", [CLAIMS[0], CLAIMS[3], *(pytest.param(n, marks=pytest.mark.slow) for n in CLAIMS[1:3])]
+    "name", [CLAIMS[3], *(pytest.param(n, marks=pytest.mark.slow) for n in CLAIMS[:3])]
 )
 def test_training_with_half_of_the_noise(monkeypatch, name):
     add = GridNoise.add
     monkeypatch.setattr(GridNoise, "add", lambda self, sums, std: add(self, sums, std / 2))
-    assert outcome(name, 1500)["verdict"] == "refuted"
+    assert outcome(name, 1000)["verdict"] == "refuted"
 
 
+@pytest.mark.slow
 def test_training_with_twice_the_clip(monkeypatch):
     add = chunk.add_clipped_gradients
 
@@ -105,6 +106,7 @@ def test_a_stage_that_trains_otherwise_than_its_plan_is_refused(monkeypatch, cha
         outcome("replaced-mlp-half-eps4", 100)
 
 
+@pytest.mark.slow
 def test_everyone_in_every_batch_exceeds_the_claim(monkeypatch):
     """Where the loop says otherwise, the audit sees it."""
 

@@ -97,15 +97,15 @@ def replacement_claims(
     stage = f"{training.stage.__module__}.{training.stage.__name__}"
     found = []
     for kind, words, settings, expected, share in (
-        ("half", "half of the nodes in a batch", _HALF, "below", 0.05),
-        ("all", "all nodes in a batch", _ALL, "tight", 0.15),
+        ("half", "half in a batch", _HALF, "below", 0.05),
+        ("all", "all in a batch", _ALL, "tight", 0.15),
     ):
         of_plan = {"max_grad_norm": training.max_grad_norm, "adjacency": "node_replace"}
         plan = make(settings | of_plan)
         found.append(
             Claim(
                 name=f"replaced-{name}-{kind}-eps{_EPSILON}",
-                family="DP-Adam on batches of a fixed size, one training node replaced",
+                family="DP-Adam, batches of a fixed size, one node replaced",
                 title=f"{title}, {words}",
                 attacks=stage,
                 plan=plan,
