@@ -7,7 +7,6 @@ sums are not normalised after the noise: along a direction that the attacker kno
 around what is summed there.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from graphdp.audit.front_door import AuditBlock, audit_block, calibration_entry, graph_of, trained
+from graphdp.audit.recorder import Recorder
 from graphdp.data.graph import Graph, csr_from_edges
 from graphdp.data.split import Split
 from graphdp.graphs.bounds import bound_name
@@ -24,8 +24,6 @@ from graphdp.privacy.calibration import Calibration
 from graphdp.privacy.protection import protects_nodes
 from graphdp.progress import brief
 from graphdp.releases import aggregation
-from graphdp.releases.aggregation import Release
-from graphdp.releases.cache import AggregateCache
 from graphdp.rng import generator
 
 CLASSES = 2
@@ -33,20 +31,6 @@ CLASSES = 2
 TRAIN = 24
 # Rows of one graph: bounds the memory to a few hundred MB.
 _ROWS = 1 << 18
-
-
-class Recorder(AggregateCache):
-    """A cache that remembers what it was asked for, in order: (release, its key)."""
-
-    def __init__(self, folder: str):
-        super().__init__(folder)
-        self.made: list[tuple[Release, str]] = []
-
-    def release(self, graph, keep, releases: Sequence[Release], threads: int = 1) -> list[str]:
-        """As `AggregateCache.release`."""
-        names = super().release(graph, keep, releases, threads)
-        self.made += zip(releases, names, strict=True)
-        return names
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Claims about SAGE: the perturbed graph at edge level."""
+"""Claims about SAGE: the perturbed graph at edge level, and DP-GNN at node level."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -6,14 +6,16 @@ from typing import Any
 
 from graphdp.audit.bound import lower_bound
 from graphdp.audit.claims import Claim
-from graphdp.methods.sage import edge_attack
+from graphdp.methods.sage import edge_attack, node_attack
 from graphdp.methods.sage.edge_attack import Edge
+from graphdp.methods.sage.node_attack import Unit
 from graphdp.methods.sage.plan import analyses
 from graphdp.privacy.calibration import Calibration
 from graphdp.privacy.plan import Plan
 
 PERTURBATION = "graphdp.methods.sage.method.perturb"
-_EDGE_DELTA = 1e-6
+TRAINING = "graphdp.methods.bound_degree.bound_degree, graphdp.methods.sage.method.fit"
+_EDGE_DELTA, _NODE_DELTA = 1e-6, 1e-5
 #: Nodes of the graphs. With two of them the pair in question is all that the answers are about;
 #: lap_graph's draw asks for far more pairs than it keeps.
 _NODES = {"asymmetric": 2, "edge_rand": 2, "lap_graph": 100}
@@ -113,9 +115,63 @@ def _entry_claims() -> list[Claim]:
     return found
 
 
+def _attack_node(unit: Unit, setting: Mapping[str, Any], analysis: str):
+    def attack(claim: Claim, calibration: Calibration, draws: int, seed: int):
+        of_fit = {"hidden": node_attack.HIDDEN, "learning_rate": node_attack.LEARNING_RATE}
+        of_fit |= setting | {"degree_bound": "both_degrees"}
+        scores = [
+            node_attack.node_scores(unit, calibration, of_fit, world, draws, seed)
+            for world in ("present", "absent")
+        ]
+        return lower_bound(*scores, claim.delta, analysis=analysis), {"nodes": unit.nodes}
+
+    return attack
+
+
+def _node_claims() -> list[Claim]:
+    """All training nodes in a batch. C is so small that every gradient is clipped."""
+
+    def claim(kind: str, title: str, unit: Unit, epochs: int, **others) -> Claim:
+        setting = {"max_degree": 1, "batch_size": unit.asked, "epochs": epochs}
+        setting |= {"max_grad_norm": 0.01}
+        plans = analyses("node", setting, unit.asked)
+        exceeded = others["expected"] == "exceeds"
+        plan = plans[0] if exceeded else next(p for p in plans if p.adjacency == "participant")
+        return Claim(
+            name=f"sage-node-{kind}-eps{others['target_epsilon']}",
+            title=title,
+            attacks=TRAINING,
+            plan=plan,
+            reference=plans[0],
+            delta=_NODE_DELTA,
+            adjacency=plan.adjacency,
+            attack=_attack_node(unit, setting, "dp" if exceeded else "gdp"),
+            **others,
+        )
+
+    added = {"family": "SAGE, node level, node added or removed", "expected": "exceeds"}
+    unit = node_attack.neighbours(400)
+    return [
+        *(
+            claim("neighbours", "many in-neighbours", unit, 1, target_epsilon=e, **added, share=s)
+            for e, s in ((1, 0.003), (4, 0.005))
+        ),
+        claim(
+            "participant",
+            "whole plan",
+            node_attack.participant(),
+            2,
+            target_epsilon=4,
+            family="SAGE, node level, participant",
+            expected="below",
+            share=0.012,
+        ),
+    ]
+
+
 #: Printed below the table of audits.
 NOTES = (
     "SAGE, edge level: pure ε, whose δ is 0; the bounds are taken at the δ that is shown. The only "
     "edge that there may be is the one in question.",
 )
-CLAIMS = (*_edge_claims(), *_entry_claims())
+CLAIMS = (*_edge_claims(), *_entry_claims(), *_node_claims())
