@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 
+from graphdp.audit import whole_plan
 from graphdp.audit.bound import lower_bound
 from graphdp.audit.canaries import HIDDEN, Training
 from graphdp.audit.claims import Claim
 from graphdp.audit.lattice_claims import lattice_claims
 from graphdp.graphs.bounds import bound_name
-from graphdp.methods.progap import sum_attack
+from graphdp.methods.progap import sum_attack, whole_attack
 from graphdp.methods.progap.method import fit
 from graphdp.methods.progap.plan import analyses
 from graphdp.methods.progap.sum_attack import Sums
@@ -25,6 +26,9 @@ _MAX_DEGREE, _SENDERS = 4, 300
 _SMALL = {"hidden": 4, "base_layers": 1, "layerwise": False, "history": False}
 _SMALL |= {"learning_rate": 0.01, "epochs": 1}
 _NODE = {"batch_size": 6, "epochs": 1, "max_grad_norm": 1.0, "max_degree": _MAX_DEGREE}
+#: All phases on few nodes. C is so small that every gradient is clipped.
+_WHOLE = {"epochs": 1, "batch_size": 6, "max_grad_norm": 0.1}
+_WHOLE_TRAIN = 24
 
 _FIT = {
     "hidden": HIDDEN,
@@ -118,8 +122,32 @@ def _reads(
     return masks, AggregateCache(folder)
 
 
+def _whole_scores(calibration: Calibration, world: str, draws: int, seed: int) -> np.ndarray:
+    return whole_attack.whole_scores(calibration, _FIT | _WHOLE, _WHOLE_TRAIN, world, draws, seed)
+
+
+def _whole_claim() -> Claim:
+    """Both stages and the sums of one run, all together."""
+    plan = _plan(_WHOLE | {"num_train": _WHOLE_TRAIN})
+    return Claim(
+        name="progap-node-whole-plan-eps4",
+        family="ProGAP, node level, participant, whole plan",
+        title="all phases, K = 1",
+        attacks=STAGES,
+        plan=plan,
+        reference=plan,
+        target_epsilon=4,
+        delta=1e-3,
+        adjacency="participant",
+        expected="below",
+        attack=whole_plan.whole_attack(_whole_scores),
+        share=0.015,
+    )
+
+
 CLAIMS = (
     *_edge_claims(),
     *_node_claims(),
+    _whole_claim(),
     *lattice_claims("progap", "ProGAP's stages", Training(fit, _FIT, _reads), _plan),
 )
