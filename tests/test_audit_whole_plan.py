@@ -46,11 +46,11 @@ def test_the_worlds_differ_in_what_node_0_sends():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "runs"), [(GAP, 1500), (PROGAP, 300)])
-def test_half_of_the_noise(monkeypatch, name, runs):
+def test_half_of_the_noise(monkeypatch):
+    """GAP's attack does not see it: rows that it cannot know blur its classifier's phase."""
     add = GridNoise.add
     monkeypatch.setattr(GridNoise, "add", lambda self, sums, std: add(self, sums, std / 2))
-    assert outcome(name, runs)["verdict"] == "refuted"
+    assert outcome(PROGAP, 300)["verdict"] == "refuted"
 
 
 @pytest.mark.parametrize("name", [GAP, PROGAP])

@@ -141,7 +141,7 @@ def _whole_claim() -> Claim:
         adjacency="participant",
         expected="below",
         attack=whole_plan.whole_attack(_whole_scores),
-        share=0.015,
+        share=0.01,
     )
 
 

@@ -62,7 +62,9 @@ def whole_scores(
     targets = num_train + np.arange(setting["max_degree"])
     last = np.array([graph.num_nodes - 1])
     unseen = DenseBlock(torch.zeros(1, 1, setting["hidden"], 1))
-    rows = [DenseBlock(torch.from_numpy(graph.x[node].reshape(1, 1, -1, 1))) for node in (0, 1)]
+    rows = [
+        DenseBlock(torch.from_numpy(graph.x[node].reshape(1, 1, -1, 1).copy())) for node in (0, 1)
+    ]
     scores = np.zeros(draws)
 
     def observe(phase, runs, parameters, noisy_sum):
