@@ -33,8 +33,8 @@ from graphdp.rng import generator, stream_seed
 
 CLASSES, HIDDEN = 3, 16
 LEARNING_RATE = 1e-9
-# Members that are trained as one stack.
-_BLOCK = 2000
+#: Members that are trained as one stack.
+STACK = 2000
 
 
 Reads = Callable[[np.ndarray, list[int], dict[str, Any], str], tuple[Any, ...]]
@@ -70,7 +70,7 @@ class Phase:
     """DP-Adam as calibrated: what the plan accounts is what is trained.
 
     calibration: of a plan whose phase "classifier" canaries attack. num_train, batch_size, epochs:
-    those of the plan.
+    those of the plan. classes: that labels may be of.
     """
 
     training: Training
@@ -78,6 +78,7 @@ class Phase:
     num_train: int
     batch_size: int
     epochs: int
+    classes: int = CLASSES
 
     @property
     def mechanism(self):
@@ -85,10 +86,15 @@ class Phase:
         (found,) = (m for m in self.calibration.plan.mechanisms if m.phase == "classifier")
         return found
 
+    @property
+    def entry(self) -> dict[str, Any]:
+        """The calibration, as a job reads it."""
+        clip = {"max_grad_norm": self.training.max_grad_norm}
+        return calibration_entry(self.calibration, self.num_train, clip)
+
     def noise_std(self, phase: str = "classifier") -> float:
         """σ of the noise on a sum of clipped gradients, as the plan has it."""
-        entry = calibration_entry(self.calibration, self.num_train)
-        return calibrated.phase(entry, phase).run.noise_std
+        return calibrated.phase(self.entry, phase).run.noise_std
 
     def train(
         self,
@@ -105,9 +111,9 @@ class Phase:
         noise: what draws the noise, in place of the project's own.
         Raises `GraphDPError` if other noise was drawn than the plan accounts, as a job does.
         """
-        entry, last = calibration_entry(self.calibration, self.num_train), np.array([len(x) - 1])
-        graph, nodes = edgeless(x, labels, CLASSES), Split(train, last, last)
-        block = audit_block(entry, graph, seeds, names, nodes, observe, noise)
+        last = np.array([len(x) - 1])
+        graph, nodes = edgeless(x, labels, self.classes), Split(train, last, last)
+        block = audit_block(self.entry, graph, seeds, names, nodes, observe, noise)
         setting = {
             **self.training.setting,
             "learning_rate": LEARNING_RATE,
@@ -131,8 +137,9 @@ def _block(parameters: Any, x: np.ndarray) -> Any:
     return DenseBlock(rows)
 
 
-def _clipped(phase: Phase, parameters, x: np.ndarray, labels: np.ndarray):
-    """The clipped gradients of the rows of `x`, summed, for every member: a stack (S, P)."""
+def clipped(phase: Phase, parameters, x: np.ndarray, labels: np.ndarray):
+    """The clipped gradients of the rows of `x`, float32 (n, f), with `labels`, int64 (n,), summed,
+    for every member: a stack (S, P)."""
     import torch
 
     from graphdp.training.inputs import Scratch
@@ -144,7 +151,7 @@ def _clipped(phase: Phase, parameters, x: np.ndarray, labels: np.ndarray):
         _block(parameters, x),
         torch.from_numpy(labels).expand(members, -1),
         parameters.values.new_ones(members, len(x)),
-        phase.mechanism.max_grad_norm.value,
+        phase.training.max_grad_norm,
         gradients,
         Scratch(parameters.values),
     )
@@ -183,7 +190,7 @@ def white_box_scores(phase: Phase, world: str, draws: int, seed: int) -> np.ndar
 
     def observe(_, runs, parameters, noisy_sum):
         canary, other = (
-            _clipped(phase, parameters, x[[i]], labels[[i]]).values.double() for i in (0, 1)
+            clipped(phase, parameters, x[[i]], labels[[i]]).values.double() for i in (0, 1)
         )
         along = (canary * other).sum(1) / (other * other).sum(1).clamp_min(1e-30)
         canary -= along[:, None] * other
@@ -191,8 +198,8 @@ def white_box_scores(phase: Phase, world: str, draws: int, seed: int) -> np.ndar
         found = (noisy_sum.values.double() * canary).sum(1)
         scores[np.asarray(runs)] += _log_ratio(found, length**2, std, rate).numpy()
 
-    for start in range(0, draws, _BLOCK):
-        runs = list(range(start, min(start + _BLOCK, draws)))
+    for start in range(0, draws, STACK):
+        runs = list(range(start, min(start + STACK, draws)))
         train = np.arange(first, phase.num_train)
         phase.train(x, labels, train, runs, lambda run: ("audit", seed, world, run), observe)
     return scores
@@ -241,7 +248,7 @@ def one_run(
 
     def observe(_, runs, parameters, noisy_sum):
         name = f"{parameters.layout.layers[0].name}.weight"
-        expected = _clipped(phase, parameters, x[:canaries], labels[:canaries])[name][0].double()
+        expected = clipped(phase, parameters, x[:canaries], labels[:canaries])[name][0].double()
         # (groups, features, outputs): all that belongs to a feature
         found = (expected * noisy_sum[name][0]).sum((0, 2))
         scores[:] += _log_ratio(found, (expected**2).sum((0, 2)), std, rate).numpy()

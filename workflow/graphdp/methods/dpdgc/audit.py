@@ -1,11 +1,18 @@
-"""Claims about DPDGC: its released embedding and its DP-Emb phase, corrected and as implemented."""
+"""Claims about DPDGC: its released embedding and its DP-Emb phase, corrected and as implemented,
+and its classifier."""
 
 from dataclasses import replace
 from typing import Any
 
 from graphdp.audit.bound import lower_bound, noise_bound
 from graphdp.audit.claims import Claim
-from graphdp.methods.dpdgc import lattice, phase_attack, release_attack, rounds_attack
+from graphdp.methods.dpdgc import (
+    classifier_attack,
+    lattice,
+    phase_attack,
+    release_attack,
+    rounds_attack,
+)
 from graphdp.methods.dpdgc.plan import corrected_analyses, implemented_analyses
 from graphdp.privacy.calibration import Calibration
 from graphdp.privacy.plan import Plan
@@ -23,6 +30,9 @@ _NODE = {"num_train": 101, "batch_size": 51, "epochs": 1, "max_grad_norm": 0.1}
 _NODE_OFFICIAL = {"num_train": 201, "batch_size": 100, "epochs": 1, "max_grad_norm": 0.1}
 _FULL = {"num_train": 26, "batch_size": 26, "epochs": 2, "max_grad_norm": 0.1}
 _DPDGC_DEGREE = 100
+#: The classifier on few nodes.
+_SOME = {"num_train": 24, "batch_size": 6, "classifier_epochs": 1, "max_grad_norm": 0.1}
+_EVERYONE = {"num_train": 8, "batch_size": 8, "classifier_epochs": 2, "max_grad_norm": 0.1}
 
 EMBEDDING = "graphdp.methods.dpdgc.network.train_embedding"
 
@@ -71,6 +81,25 @@ def _attack_phase(
         return bound, {
             "without_assumption": lower_bound(*scores, claim.delta).epsilon,
             "changed_rows": sum(phase.counts),
+            "rounds": phase.mechanism.steps,
+            "sampling_rate": phase.mechanism.sampling_rate,
+        }
+
+    return attack
+
+
+def _attack_classifier(settings: dict[str, Any]):
+    """DPDGC's classifier: the one node that is replaced."""
+
+    def attack(claim: Claim, calibration: Calibration, draws: int, seed: int):
+        phase = classifier_attack.Phase(calibration, **settings)
+        scores = [
+            classifier_attack.classifier_scores(phase, world, draws, seed)
+            for world in ("present", "absent")
+        ]
+        rates = lower_bound(*scores, claim.delta, analysis="gdp")
+        return noise_bound(rates, claim.plan), {
+            "without_assumption": lower_bound(*scores, claim.delta).epsilon,
             "rounds": phase.mechanism.steps,
             "sampling_rate": phase.mechanism.sampling_rate,
         }
@@ -208,6 +237,37 @@ def _training_claims() -> list[Claim]:
     return found
 
 
+def _classifier_claims() -> list[Claim]:
+    """The classifier's phase, alone calibrated to the claimed ε; at edge level it draws no noise
+    and reads the released matrix alone."""
+    found = []
+    for level, settings, words, share in (
+        ("k1", _SOME, "", 0.015),
+        ("node", _SOME, "", 0.015),
+        ("k1", _EVERYONE, ", all in a batch", 0.03),
+    ):
+        max_degree = _MAX_DEGREE if level == "node" else None
+        of_plan = settings | {"epochs": 1}
+        plan = _plan("dpdgc", level, settings["num_train"], of_plan, "classifier", max_degree)
+        found.append(
+            Claim(
+                name=f"dpdgc-classifier-{level}{'-all' if words else ''}-eps4",
+                family="DPDGC, classifier",
+                title=_unit(level, max_degree) + words,
+                attacks="graphdp.methods.dpdgc.method.fit",
+                plan=plan,
+                reference=plan,
+                target_epsilon=4,
+                delta=_TRAINING_DELTA,
+                adjacency=plan.adjacency,
+                expected="below",
+                attack=_attack_classifier(settings),
+                share=share,
+            )
+        )
+    return found
+
+
 #: Printed below the table of audits.
 NOTES = (
     "DPDGC: the released embedding alone, or the DP-Emb phase alone, is calibrated to the claimed "
@@ -216,4 +276,4 @@ NOTES = (
     "changed row; so bounds on that phase stay well below. 'Worst gradients': the rounds alone are "
     "run, and all changed rows' gradients turn round.",
 )
-CLAIMS = (*_release_claims(), *_training_claims(), *lattice.CLAIMS)
+CLAIMS = (*_release_claims(), *_training_claims(), *_classifier_claims(), *lattice.CLAIMS)

@@ -16,7 +16,14 @@ from torch.nn import functional as F
 from graphdp.errors import GraphDPError
 from graphdp.noise import GridNoise, NoiseSource
 from graphdp.rng import generator, stream_seed
-from graphdp.training.descent import Rounds, clipping_factors, descend, dropped, views
+from graphdp.training.descent import (
+    Observer,
+    Rounds,
+    clipping_factors,
+    descend,
+    dropped,
+    views,
+)
 from graphdp.training.members import Fitted, check_checkpoint, like_of
 from graphdp.training.sparse_rows import DenseRows, SparseRows
 
@@ -190,6 +197,7 @@ def train_classifier(
     learning_rate: float,
     stream: tuple,
     noise: NoiseSource = GridNoise,
+    observe: Observer | None = None,
     checkpoint: str = "best_validation",
     device: str = "auto",
     label: str = "",
@@ -200,7 +208,8 @@ def train_classifier(
     x: the rows of X (`rows_of`) on the same device. z: float32 (n, h). labels: int64 (n,).
     split: train, validation and test nodes, int64. checkpoint: "best_validation" keeps the first
     epoch of highest validation accuracy, "last" the last. stream: "init", "sampling", "noise" and
-    "dropout" are appended to it. noise: what draws that of noisy rounds.
+    "dropout" are appended to it. noise: what draws that of noisy rounds; observe: called in each of
+    them before its step is taken, for audits.
 
     Raises GraphDPError on arguments that do not fit together.
     """
@@ -237,6 +246,7 @@ def train_classifier(
         stream,
         noise=noise,
         after_epoch=end_epoch,
+        observe=observe,
         label=label,
     )
     with torch.no_grad():

@@ -111,7 +111,7 @@ def _trained(block: Block, seed: int, setting: dict[str, Any], rows):
     """DP-Emb of one run, trained on the rows of A."""
     from graphdp.methods.dpdgc.network import train_embedding
 
-    graph, corrected, observe = block.graph, block.method == "dpdgc", block.observe
+    graph, corrected = block.graph, block.method == "dpdgc"
     split, stream = block.split(seed), block.stream(seed, "embedding", key(setting))
     shape = setting["hidden"], graph.num_classes
     fixed = (
@@ -139,8 +139,14 @@ def _trained(block: Block, seed: int, setting: dict[str, Any], rows):
         device=block.device,
         label=f"embedding, seed {seed}",
         noise=block.noise_source,
-        observe=observe and (lambda *noisy_round: observe("embedding", [seed], *noisy_round)),
+        observe=_watched(block, "embedding", seed),
     )
+
+
+def _watched(block: Block, phase: str, seed: int) -> Callable[..., None] | None:
+    """What a phase of one run shows its noisy rounds to, if somebody looks."""
+    observe = block.observe
+    return observe and (lambda *noisy_round: observe(phase, [seed], *noisy_round))
 
 
 def head(hidden: int, classes: int, stream: tuple) -> tuple[np.ndarray, np.ndarray]:
@@ -279,6 +285,7 @@ def fit(
                 learning_rate=setting["learning_rate"],
                 stream=block.stream(seed, "classifier", key(setting)),
                 noise=block.noise_source,
+                observe=_watched(block, "classifier", seed),
                 checkpoint=block.checkpoint,
                 device=block.device,
                 label=f"classifier, seed {seed}",

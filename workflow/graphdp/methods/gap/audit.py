@@ -6,20 +6,21 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
-from graphdp.audit import front_door, graph_pairs
+from graphdp.audit import front_door, graph_pairs, whole_plan
 from graphdp.audit.bound import CONFIDENCE, lower_bound
 from graphdp.audit.canaries import HIDDEN, Training
 from graphdp.audit.claims import Claim
 from graphdp.audit.graph_pairs import Construction, Mechanism
 from graphdp.audit.lattice_claims import lattice_claims
+from graphdp.audit.replacement import replacement_claims
 from graphdp.audit.training_claims import training_claims
 from graphdp.graphs.bounds import bound_name
-from graphdp.methods.gap import release_settings
+from graphdp.methods.gap import release_settings, whole_attack
 from graphdp.methods.gap.method import aggregate, encoder_name, fit
 from graphdp.methods.gap.plan import analyses, gap_plan
 from graphdp.privacy import calibrated
 from graphdp.privacy.calibration import Calibration
-from graphdp.privacy.plan import Plan, PoissonDPSGD
+from graphdp.privacy.plan import Plan
 from graphdp.privacy.protection import protects_nodes
 
 #: The plan settings of the README's example: `facebook` with D left open.
@@ -224,7 +225,7 @@ def _degree_bound_claims(
 def _classifier(settings: Mapping[str, Any]) -> Plan:
     """GAP's second DP-Adam phase alone; what the aggregation releases is fixed."""
     plan = gap_plan("node", 2, _MAX_DEGREE, encoder=False, **settings)
-    phase = tuple(m for m in plan.mechanisms if isinstance(m, PoissonDPSGD))
+    phase = tuple(m for m in plan.mechanisms if m.phase == "classifier")
     return replace(plan, status="conditional", mechanisms=phase)
 
 
@@ -246,6 +247,35 @@ _TRAINING = Training(
     fit, _FIT, reads=_released, feature=1.0, one_run_feature=1.0, max_grad_norm=0.1
 )
 
+#: All phases on few nodes.
+_WHOLE_TRAIN = 24
+_WHOLE = {"epochs": 1, "batch_size": 6, "max_grad_norm": 0.1, "hops": 1, "max_degree": _MAX_DEGREE}
+
+
+def _whole_scores(calibration: Calibration, world: str, draws: int, seed: int):
+    return whole_attack.whole_scores(calibration, _WHOLE, _WHOLE_TRAIN, world, draws, seed)
+
+
+def _whole_claim() -> Claim:
+    """Encoder, aggregation and classifier of one run, all together."""
+    settings = _WHOLE | {"encoder": True}
+    plan = next(p for p in analyses("node", settings, _WHOLE_TRAIN) if p.adjacency == "participant")
+    return Claim(
+        name="gap-node-whole-plan-eps4",
+        family="GAP, node level, participant, whole plan",
+        title=f"all phases, K = {_WHOLE['hops']}",
+        attacks="graphdp.methods.gap.method.encode, .aggregate and .fit",
+        plan=plan,
+        reference=plan,
+        target_epsilon=4,
+        delta=1e-3,
+        adjacency="participant",
+        expected="below",
+        attack=whole_plan.whole_attack(_whole_scores),
+        share=0.015,
+    )
+
+
 #: Printed below the table of audits.
 NOTES = (
     "node_add_remove, node level: the whole plan's ε is claimed, but only the aggregation is "
@@ -255,6 +285,7 @@ NOTES = (
 CLAIMS = (
     *_edge_claims(),
     *_node_claims(),
+    _whole_claim(),
     *_degree_bound_claims("gap-node-participant", "participant", "participant"),
     *_degree_bound_claims(
         "gap-node-candidates",
@@ -264,4 +295,5 @@ CLAIMS = (
     ),
     *lattice_claims("classifier", "GAP's classifier", _TRAINING, _classifier),
     *training_claims("classifier", "GAP's classifier", _TRAINING, _classifier),
+    *replacement_claims("classifier", "GAP's classifier", _TRAINING, _classifier),
 )

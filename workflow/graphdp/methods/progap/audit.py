@@ -1,26 +1,109 @@
-"""Claims about ProGAP: the noise of its stages, which all train on the features."""
+"""Claims about ProGAP: the sums that its stages release, and the noise of its training."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from graphdp.audit import whole_plan
+from graphdp.audit.bound import lower_bound
 from graphdp.audit.canaries import HIDDEN, Training
+from graphdp.audit.claims import Claim
 from graphdp.audit.lattice_claims import lattice_claims
 from graphdp.graphs.bounds import bound_name
+from graphdp.methods.progap import sum_attack, whole_attack
 from graphdp.methods.progap.method import fit
 from graphdp.methods.progap.plan import analyses
+from graphdp.methods.progap.sum_attack import Sums
+from graphdp.privacy.calibration import Calibration
 from graphdp.privacy.plan import Plan
 from graphdp.releases.cache import AggregateCache
+
+STAGES = "graphdp.methods.progap.method.fit"
+_EDGE_DELTA, _NODE_DELTA = 1e-6, 1e-5
+_MAX_DEGREE, _SENDERS = 4, 300
+#: ProGAP as it is trained here: in a step or two, since it is the sums that are looked at.
+_SMALL = {"hidden": 4, "base_layers": 1, "layerwise": False, "history": False}
+_SMALL |= {"learning_rate": 0.01, "epochs": 1}
+_NODE = {"batch_size": 6, "epochs": 1, "max_grad_norm": 1.0, "max_degree": _MAX_DEGREE}
+#: All phases on few nodes. C is so small that every gradient is clipped.
+_WHOLE = {"epochs": 1, "batch_size": 6, "max_grad_norm": 0.1}
+_WHOLE_TRAIN = 24
 
 _FIT = {
     "hidden": HIDDEN,
     "base_layers": 1,
     "depth": 1,
-    "max_degree": 4,
+    "max_degree": _MAX_DEGREE,
     "layerwise": False,
     "history": False,
 }
+
+
+def _attack(sums: Sums, setting: dict[str, Any], analysis: str):
+    def attack(claim: Claim, calibration: Calibration, draws: int, seed: int):
+        scores = [
+            sum_attack.sum_scores(sums, calibration, setting, world, draws, seed)
+            for world in ("present", "absent")
+        ]
+        return lower_bound(*scores, claim.delta, analysis=analysis), {"nodes": sums.nodes}
+
+    return attack
+
+
+def _edge_claims() -> list[Claim]:
+    found = []
+    for depth, epsilon, share in ((1, 1, 4.0), (1, 4, 2.0), (2, 4, 2.0)):
+        published, corrected = analyses("edge", {"depth": depth}, None)
+        for name, plan, adjacency, expected in (
+            ("directed", published, "edge_directed", "tight"),
+            ("undirected-published", published, "edge_undirected", "exceeds"),
+            ("undirected-corrected", corrected, "edge_undirected", "tight"),
+        ):
+            sums = sum_attack.edge(undirected=adjacency == "edge_undirected")
+            found.append(
+                Claim(
+                    name=f"progap-edge-{name}-k{depth}-eps{epsilon}",
+                    family=f"ProGAP, edge level, {name.replace('-', ' edge, ')}"
+                    + (" edge" if name == "directed" else ""),
+                    title=f"K = {depth}",
+                    attacks=STAGES,
+                    plan=plan,
+                    reference=published,
+                    target_epsilon=epsilon,
+                    delta=_EDGE_DELTA,
+                    adjacency=adjacency,
+                    expected=expected,
+                    attack=_attack(sums, _SMALL | {"depth": depth}, "gdp"),
+                    share=share,
+                )
+            )
+    return found
+
+
+def _node_claims() -> list[Claim]:
+    found = []
+    settings = {"depth": 1} | _NODE
+    published = analyses("node", settings, sum_attack.TRAIN)[0]
+    sums = sum_attack.common_neighbours(_SENDERS, _MAX_DEGREE)
+    for epsilon in (1, 4):
+        found.append(
+            Claim(
+                name=f"progap-node-common-neighbours-k1-eps{epsilon}",
+                family="ProGAP, node level, node added or removed",
+                title="common neighbours, K = 1",
+                attacks=f"graphdp.methods.bound_degree.bound_degree, {STAGES}",
+                plan=published,
+                reference=published,
+                target_epsilon=epsilon,
+                delta=_NODE_DELTA,
+                adjacency="node_add_remove",
+                expected="exceeds",
+                attack=_attack(sums, _SMALL | settings, "dp"),
+                share=0.02,
+            )
+        )
+    return found
 
 
 def _plan(settings: Mapping[str, Any]) -> Plan:
@@ -39,4 +122,32 @@ def _reads(
     return masks, AggregateCache(folder)
 
 
-CLAIMS = lattice_claims("progap", "ProGAP's stages", Training(fit, _FIT, _reads), _plan)
+def _whole_scores(calibration: Calibration, world: str, draws: int, seed: int) -> np.ndarray:
+    return whole_attack.whole_scores(calibration, _FIT | _WHOLE, _WHOLE_TRAIN, world, draws, seed)
+
+
+def _whole_claim() -> Claim:
+    """Both stages and the sums of one run, all together."""
+    plan = _plan(_WHOLE | {"num_train": _WHOLE_TRAIN})
+    return Claim(
+        name="progap-node-whole-plan-eps4",
+        family="ProGAP, node level, participant, whole plan",
+        title="all phases, K = 1",
+        attacks=STAGES,
+        plan=plan,
+        reference=plan,
+        target_epsilon=4,
+        delta=1e-3,
+        adjacency="participant",
+        expected="below",
+        attack=whole_plan.whole_attack(_whole_scores),
+        share=0.01,
+    )
+
+
+CLAIMS = (
+    *_edge_claims(),
+    *_node_claims(),
+    _whole_claim(),
+    *lattice_claims("progap", "ProGAP's stages", Training(fit, _FIT, _reads), _plan),
+)

@@ -17,6 +17,7 @@ and the plan holds it once. With `adjacency: node_replace` (DPDGC's DP-SAGE) tha
 `plan.py` states all of it.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -116,6 +117,12 @@ def _fit(block: Block, settings: list[dict[str, Any]], perturbed) -> list:
     return [(*run, one) for run, one in zip(runs, models, strict=True)]
 
 
+def _watched(block: Block, seed: int) -> Callable[..., None] | None:
+    """What the training of one run shows its noisy rounds to, if somebody looks."""
+    observe = block.observe
+    return observe and (lambda *noisy_round: observe("classifier", [seed], *noisy_round))
+
+
 def _fit_private(block: Block, settings: list[dict[str, Any]], masks, cache) -> list:
     from scipy.special import softmax
 
@@ -154,6 +161,7 @@ def _fit_private(block: Block, settings: list[dict[str, Any]], masks, cache) -> 
                 noise_std=planned.run.noise_std,
             ),
             noise=block.noise_source,
+            observe=_watched(block, seed),
             device=block.device,
             memory_mb=block.memory_mb,
             label=f"sage {count + 1} of {len(runs)}",

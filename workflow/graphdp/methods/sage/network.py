@@ -21,6 +21,7 @@ from graphdp.noise import GridNoise, NoiseSource
 from graphdp.privacy.execution import Execution
 from graphdp.progress import progress
 from graphdp.rng import generator
+from graphdp.training.descent import Observer
 from graphdp.training.layout import Layout
 from graphdp.training.members import Member, like_of
 from graphdp.training.networks import Sage
@@ -67,6 +68,7 @@ def train_private(
     training: FixedSizeDP,
     *,
     noise: NoiseSource = GridNoise,
+    observe: Observer | None = None,
     device: str = "auto",
     memory_mb: int = 2048,
     label: str = "",
@@ -74,9 +76,10 @@ def train_private(
 ) -> PrivateSage:
     """Train one member by DP-Adam over sub-graphs, without validating in between.
 
-    edges: the bounded graph's in-edges. noise: what draws the noise. Raises `GraphDPError` for a
-    network with batch norm or with more than one message-passing layer, for noise that is not above
-    0, and if the parameters become infinite.
+    edges: the bounded graph's in-edges. noise: what draws the noise; observe: called in every round
+    before its step is taken, for audits. Raises `GraphDPError` for a network with batch norm or
+    with more than one message-passing layer, for noise that is not above 0, and if the parameters
+    become infinite.
     """
     if network.batch_norm or network.dropout or network.mp_layers != 1:
         raise GraphDPError("DP training needs one message-passing layer, no batch norm or dropout")
@@ -98,6 +101,8 @@ def train_private(
         clipped = samples.clipped_sum(values[0], batch, targets, training.max_grad_norm, memory_mb)
         noisy = clipped[None]
         drawn.add(noisy, std)
+        if observe:
+            observe(values[0], noisy[0])
         adam.step(noisy.div_(training.batch_size))
         done += 1
     assert done == training.steps, "rounds executed must be those accounted"
