@@ -1,11 +1,14 @@
 """Claims about SAGE: the perturbed graph at edge level, and DP-GNN at node level."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
 from graphdp.audit.bound import lower_bound
 from graphdp.audit.claims import Claim
+from graphdp.audit.detectable import replaced
+from graphdp.graphs import perturbation
 from graphdp.methods.sage import edge_attack, node_attack
 from graphdp.methods.sage.edge_attack import Edge
 from graphdp.methods.sage.node_attack import Unit
@@ -21,6 +24,19 @@ _EDGE_DELTA, _NODE_DELTA = 1e-6, 1e-5
 _NODES = {"asymmetric": 2, "edge_rand": 2, "lap_graph": 100}
 #: ε of which lap_graph's count of the edges, with a hundredth of it, has 0.6.
 _OF_COUNT = 60
+
+
+def _scaled(factor: float) -> AbstractContextManager[None]:
+    """The answers of randomised response, and the noise on a count, with ε / factor."""
+
+    def change(perturb: Callable) -> Callable:
+        def louder(indptr, indices, kind, epsilons, *others, **named):
+            parts = {name: value / factor for name, value in epsilons.items()}
+            return perturb(indptr, indices, kind, parts, *others, **named)
+
+        return louder
+
+    return replaced(perturbation, "perturb", change)
 
 
 def _attack_edge(setting: Mapping[str, Any], entries: int, count: bool = False):
@@ -44,20 +60,20 @@ def _both(setting: Mapping[str, Any]) -> tuple[Plan, Plan]:
 def _edge_claims() -> list[Claim]:
     """Every pair perturbed once."""
     found = []
-    for perturbation, epsilon, share in (
+    for kind, epsilon, share in (
         ("edge_rand", 1, 0.2),
         ("edge_rand", 4, 0.2),
         ("asymmetric", 1, 0.2),
         ("asymmetric", 4, 0.2),
         ("lap_graph", 4, 0.4),
     ):
-        setting = {"perturbation": perturbation}
+        setting = {"perturbation": kind}
         published, undirected = _both(setting)
         found.append(
             Claim(
-                name=f"sage-edge-{perturbation}-eps{epsilon}",
+                name=f"sage-edge-{kind}-eps{epsilon}",
                 family="SAGE, edge level, undirected edge",
-                title=perturbation,
+                title=kind,
                 attacks=PERTURBATION,
                 plan=undirected,
                 reference=published,
@@ -67,6 +83,7 @@ def _edge_claims() -> list[Claim]:
                 expected="tight",
                 attack=_attack_edge(setting, 2),
                 share=share,
+                scaled=_scaled,
             )
         )
     whole = found[-1]
@@ -87,8 +104,8 @@ def _entry_claims() -> list[Claim]:
     """Every entry of the adjacency matrix perturbed on its own."""
     found = []
     # Not lap_graph, where too seldom both entries are among the largest.
-    for perturbation, epsilon, share in (("edge_rand", 1, 0.2), ("asymmetric", 1, 0.2)):
-        setting = {"perturbation": perturbation, "directed": True}
+    for kind, epsilon, share in (("edge_rand", 1, 0.2), ("asymmetric", 1, 0.2)):
+        setting = {"perturbation": kind, "directed": True}
         published, undirected = _both(setting)
         for name, plan, adjacency, expected in (
             ("directed", published, "edge_directed", "tight"),
@@ -97,10 +114,10 @@ def _entry_claims() -> list[Claim]:
         ):
             found.append(
                 Claim(
-                    name=f"sage-entry-{name}-{perturbation}-eps{epsilon}",
+                    name=f"sage-entry-{name}-{kind}-eps{epsilon}",
                     family="SAGE, per entry, "
                     + ("directed edge" if name == "directed" else name.replace("-", " edge, ")),
-                    title=perturbation,
+                    title=kind,
                     attacks=PERTURBATION,
                     plan=plan,
                     reference=published,
@@ -110,6 +127,7 @@ def _entry_claims() -> list[Claim]:
                     expected=expected,
                     attack=_attack_edge(setting, 1 if name == "directed" else 2),
                     share=share,
+                    scaled=_scaled,
                 )
             )
     return found
