@@ -30,6 +30,7 @@ try:
     DATASETS = {
         name: REGISTRY.resolve(name, STUDY.definitions) for name in STUDY.datasets
     }
+    private.check_data(STUDY, DATASETS)
     # Rows of earlier runs.
     KNOWN = KnownIndex(STUDY.known_rows, STUDY.study) if STUDY.known_rows else None
 except GraphDPError as error:

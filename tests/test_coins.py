@@ -127,6 +127,13 @@ def test_no_chance_of_success_is_refused(rate):
 # --- Successes and Laplace ------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("count", [49, 98, 103])
+def test_a_rate_of_one_over_the_count_is_drawn(count):
+    """(1 / 49) · 49 is less than 1 in floats."""
+    assert Coins("x", count).successes(count, 1 / count).size < 20
+    assert Coins("x", count).successes(count, 0.5 / count).size < 20
+
+
 @pytest.mark.parametrize(("count", "rate"), [(40, 0.2), (40, 0.01), (3000, 0.002)])
 def test_every_trial_succeeds_with_its_rate(count, rate):
     """Also with a rate below one over the count, which is drawn in two steps. Exact tests of at
@@ -145,6 +152,12 @@ def test_every_trial_succeeds_with_its_rate(count, rate):
 def test_no_trial_and_no_rate_succeed_never():
     assert Coins("x").successes(0, 0.5).size == Coins("x").successes(10**12, 0.0).size == 0
     assert Coins("x").successes(10, 1.0).tolist() == list(range(10))
+
+
+def test_laplace_noise_of_a_large_epsilon_is_not_rounded_away():
+    """At ε = 45 a word of 2⁻⁶⁵ is a failure: 1 - e^-ε is 1 in floats."""
+    assert coins_of([0], 2.0**-2).failures(1, 1.0)[0] == 0
+    assert coins_of([0], 2.0**-2)._geometric(1, 45.0)[0] == 1
 
 
 @pytest.mark.parametrize("epsilon", [0.02, 0.7, 5.0])
@@ -168,11 +181,14 @@ def test_what_drawing_adds():
             lam, p, n = -mpmath.log1p(-rate), mpmath.mpf(rate), mpmath.mpf(pairs)
             terms = (2 * p * n + 200) * 2.0**-51 + 2.0**-49 * lam * (3 * n + 200 / p)
             assert 2.1 / p * terms < n * 2.0**-45 + 2.0**-39 / p <= 1.02 * n * 2.0**-39
-    for epsilon, pairs in ((1.0, 2 * 10**8), (8.0, 10**6)):
-        found, delta = as_drawn(epsilon, pairs)
-        assert found == epsilon + 2 * pairs * 2.0**-38 < epsilon + 2e-3
-        assert 0 < delta < 1e-23
-    assert as_drawn(100.0, 10)[1] == 1
+    for epsilon, pairs, given in ((1.0, 2 * 10**8, 0.0), (8.0, 10**6, 1e-5), (20.0, 10**9, 0.0)):
+        found, delta = as_drawn(epsilon, pairs, given)
+        a = mpmath.mpf(pairs) / 2**38 + mpmath.exp(epsilon) / mpmath.mpf(2) ** 62
+        assert found == pytest.approx(float(epsilon + 2 * a), rel=1e-14)
+        assert found < epsilon + 1e-2
+        whole = mpmath.exp(a) * given + (1 + mpmath.exp(epsilon + a)) / mpmath.mpf(2) ** 90
+        assert delta == pytest.approx(float(whole), rel=1e-12)
+    assert as_drawn(41.0, 10)[1] == 1
     for arguments in ((1.0, 2**42 + 1), (math.inf, 10)):
         with pytest.raises(GraphDPError, match="coins"):
             as_drawn(*arguments)

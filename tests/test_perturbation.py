@@ -53,11 +53,10 @@ def assert_binomial(successes: int, trials: int, probability: float) -> None:
 
 @given(st.floats(0.01, 20), st.floats(1e-6, 1))
 def test_asymmetric_response_is_exactly_epsilon_private_and_keeps_the_density(epsilon, density):
-    keep, add = asymmetric_probabilities(epsilon, density)
+    goes, add = asymmetric_probabilities(epsilon, density)
+    keep = 1 - goes
     assert 0 <= add <= keep <= 1
-    ratios = [keep / add]
-    if keep < 1:
-        ratios.append((1 - add) / (1 - keep))
+    ratios = [keep / add, (1 - add) / goes]
     # An edge of the output is the worst case where ones are thinned (at q = 1 both are).
     assert math.log(max(ratios)) == pytest.approx(epsilon, rel=1e-6)
     if density <= 0.5:
@@ -66,9 +65,16 @@ def test_asymmetric_response_is_exactly_epsilon_private_and_keeps_the_density(ep
 
 @given(st.floats(0.001, 30))
 def test_edge_rand_is_randomised_response(epsilon):
-    keep, add = edge_rand_probabilities(epsilon)
-    assert keep + add == pytest.approx(1, abs=1e-15)
-    assert math.log(keep / add) == pytest.approx(epsilon, rel=1e-9)
+    goes, add = edge_rand_probabilities(epsilon)
+    assert goes == add
+    assert math.log((1 - goes) / add) == pytest.approx(epsilon, rel=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [30.0, 40.0])
+def test_an_edge_may_go_at_a_large_epsilon_too(epsilon):
+    """Its chance is e^-ε and not what is left of a rounded 1."""
+    for goes, _ in (edge_rand_probabilities(epsilon), asymmetric_probabilities(epsilon, 0.5)):
+        assert goes == pytest.approx(math.exp(-epsilon), rel=1e-12)
 
 
 def test_density_noise_is_discrete_laplace_of_scale_one_over_epsilon():
@@ -136,11 +142,11 @@ def test_the_entries_of_a_directed_graph_are_perturbed_apart(kind):
     assert not any(one.diagonal().any() for one in drawn)
     if kind != "edge_rand":
         return
-    keep, add = edge_rand_probabilities(parts["link"])
+    goes, add = edge_rand_probabilities(parts["link"])
     off = ~np.eye(nodes, dtype=bool)
     stayed, appeared = (sum(int((one & where).sum()) for one in drawn) for where in
                         (truth, ~truth & off))  # fmt: skip
-    assert_binomial(stayed, runs * int(truth.sum()), keep)
+    assert_binomial(stayed, runs * int(truth.sum()), 1 - goes)
     assert_binomial(appeared, runs * int((~truth & off).sum()), add)
     # Pairs without an edge either way: both entries appear together as if apart.
     neither = np.triu(~truth & ~truth.T, 1)
@@ -177,13 +183,13 @@ def test_every_pair_flips_with_the_stated_probability(kind, monkeypatch):
     # The estimate is held at the true count, so that the flips have one known probability.
     monkeypatch.setattr(perturbation, "noisy_count", lambda count, epsilon, coins: count)
     if kind == "asymmetric":
-        keep, add = asymmetric_probabilities(EPSILONS[kind]["link"], edges / 28)
+        goes, add = asymmetric_probabilities(EPSILONS[kind]["link"], edges / 28)
     else:
-        keep, add = edge_rand_probabilities(EPSILONS[kind]["link"])
+        goes, add = edge_rand_probabilities(EPSILONS[kind]["link"])
     draws = 2000
     totals = sum(dense(draw(graph, kind, seed)) for seed in range(draws))
     for i, j in itertools.combinations(range(8), 2):
-        assert_binomial(int(totals[i, j]), draws, keep if true[i, j] else add)
+        assert_binomial(int(totals[i, j]), draws, 1 - goes if true[i, j] else add)
 
 
 def test_lap_graph_draws_as_if_every_pair_had_noise(monkeypatch):
@@ -303,3 +309,27 @@ def test_files_of_perturbed_graphs(tmp_path):
     (tmp_path / "bad.npz").write_bytes(b"x")
     with pytest.raises(GraphDPError, match="not a readable file"):
         perturbation.load_graphs(tmp_path / "bad.npz", graph="f" * 64)
+
+
+@pytest.mark.parametrize("edges", [1473, 1474, 1475, 1476])
+def test_few_new_edges_are_drawn_whatever_the_number_of_edges(edges):
+    """A rate that is below one over the number of other pairs, by a rounding alone or by far."""
+    rng = np.random.default_rng(0)
+    pairs = perturbation._Pairs(300)
+    ends = pairs.ends(np.sort(rng.choice(pairs.count, edges, replace=False)))
+    graph = csr_from_edges(*ends, 300, symmetrise=True)
+    both = {"link": 14.0, "density": 1.0}
+    for kind, parts in (("edge_rand", {"link": 12.0}), ("asymmetric", both)):
+        noisy = draw(graph, kind, 1, parts)
+        assert abs(len(noisy[1]) / 2 - edges) < 50
+
+
+def test_lap_graph_runs_on_as_many_edges_as_there_may_be(monkeypatch):
+    """Whether it can run follows from what is asked for, not from the true number of edges."""
+    monkeypatch.setattr(perturbation, "noisy_count", lambda count, epsilon, coins: 5)
+    rng = np.random.default_rng(0)
+    pairs = perturbation._Pairs(40)
+    for edges in (0, 300, 516, 517, 700, pairs.count):
+        ends = pairs.ends(np.sort(rng.choice(pairs.count, edges, replace=False)))
+        graph = csr_from_edges(*ends, 40, symmetrise=True)
+        assert len(draw(graph, "lap_graph", 1)[1]) == 10

@@ -13,6 +13,9 @@ import yaml
 
 from graphdp import cli, private
 from graphdp.config import validate
+from graphdp.data.datasets import DatasetSpec, Preprocessing
+from graphdp.data.loaders import RawGraph
+from graphdp.data.preprocess import build
 from graphdp.errors import GraphDPError
 from graphdp.methods.block import Block
 from project_fixture import Project
@@ -21,6 +24,7 @@ NODE = {
     "method": "gap", "level": "node", "epsilon": 8, "hops": 1, "max_degree": 4,
     "batch_size": 32, "epochs": 2, "hidden": 4,
 }  # fmt: skip
+MLP = {"method": "mlp", "level": "node", "epsilon": 8, "batch_size": 32, "epochs": 2, "hidden": 4}
 EDGE = {"method": "gap", "level": "edge", "epsilon": 4, "hops": 1, "epochs": 2, "hidden": 4}
 
 
@@ -102,6 +106,7 @@ def test_streams_follow_from_the_key_and_no_name_of_them_from_the_seed(tmp_path)
         ({"datasets": ["mine", "cora"]}, "one model, not 2"),
         ({"experiments": {"a": [NODE | {"hops": [1, 2]}]}}, "one model, not 2"),
         ({"experiments": {"a": [NODE | {"epsilon": [4, 8]}]}}, "one model, not 2"),
+        ({"epsilons": [4, 8]}, "one model, not 2"),
         ({"experiments": {"a": [NODE], "b": [EDGE]}}, "one model, not 2"),
         ({"experiments": {"a": [{"method": "mlp", "level": "none"}]}}, "level with privacy"),
         ({"release": "reproduction"}, "key_file is for release: private alone"),
@@ -117,6 +122,44 @@ def test_a_private_study_has_private_defaults():
     made = validate(study(NODE))
     assert (made.seeds, made.checkpoint, made.tables, made.figures) == (1, "last", [], [])
     assert made.split_rule("mine") == "shared by id"
+
+
+@pytest.mark.parametrize(
+    ("entry", "preprocessing", "message"),
+    [
+        (NODE, {}, "announces the number of classes"),
+        (NODE, {"num_classes": 3, "min_class_count": 2}, "min_class_count drops nodes"),
+        (EDGE, {"remove_isolated": True}, "remove_isolated drops nodes"),
+        (
+            NODE | {"degree_bound": "public_candidates"},
+            {"num_classes": 3},
+            "need a universe of ids",
+        ),
+    ],
+)
+def test_what_is_dropped_or_counted_beforehand_is_refused(entry, preprocessing, message):
+    spec = DatasetSpec(title="Mine", loader="arrays", preprocessing=Preprocessing(**preprocessing))
+    with pytest.raises(GraphDPError, match=message) as error:
+        private.check_data(validate(study(entry)), {"mine": spec})
+    assert "\n" not in str(error.value)
+    universe = DatasetSpec(
+        title="Mine",
+        loader="arrays",
+        parameters={"num_ids": 400},
+        preprocessing=Preprocessing(num_classes=3),
+    )
+    private.check_data(validate(study(entry)), {"mine": universe})
+
+
+def test_announced_classes_stay_whichever_nodes_there_are():
+    """Without the only node of class 1 the others are of classes 0 and 2 still, of three."""
+    y, none = np.array([0, 1, 2, 2]), np.zeros(0, np.int64)
+    for there in (y, y[[0, 2, 3]]):
+        raw = RawGraph(np.zeros((len(there), 1), np.float32), there, none, none)
+        built = build("mine", raw, Preprocessing(num_classes=3))
+        assert built.num_classes == 3 and built.y.tolist() == there.tolist()
+    with pytest.raises(GraphDPError, match="a node is of class 2"):
+        build("mine", raw, Preprocessing(num_classes=2))
 
 
 # --- The ledger -----------------------------------------------------------------------------------
@@ -166,7 +209,12 @@ def graph(removed=None):
     return {"x": x, "y": y, "edge_index": edges}
 
 
-def private_run(folder, entry, removed=None, **changes):
+def log_of(project):
+    """All that jobs say, which is private."""
+    return "".join(path.read_text() for path in (project.folder / "private").rglob("*.log.private"))
+
+
+def private_run(folder, entry, removed=None, check=True, **changes):
     """A whole private run on the graph, and what it said."""
     (folder / "raw").mkdir(parents=True)
     np.savez(folder / "raw" / "mine.npz", **graph(removed))
@@ -177,10 +225,12 @@ def private_run(folder, entry, removed=None, **changes):
     known["datasets"]["mine"] = {
         "title": "Mine", "loader": "arrays", "parameters": {"file": "mine.npz"},
         "files": [{"name": "mine.npz"}], "by_hand": "It is yours.",
+        "preprocessing": {"num_classes": 3},
     }  # fmt: skip
+    known["datasets"]["renamed"] = known["datasets"]["mine"] | {"title": "Renamed"}
     registry.write_text(yaml.safe_dump(known))
     project.graphdp("key", "../key")
-    result = project.snakemake()
+    result = project.snakemake(check=check)
     return project, result.stdout + result.stderr
 
 
@@ -196,7 +246,7 @@ def released(project):
     return statement, row.iloc[0].to_dict(), np.load(folder / "model.npz")
 
 
-@pytest.fixture(scope="module", params=["node", "edge"])
+@pytest.fixture(scope="module", params=["node", pytest.param("edge", marks=pytest.mark.slow)])
 def runs(request, tmp_path_factory):
     """Runs on G and on G less an edge, each with a key of its own."""
     entry = {"node": NODE, "edge": EDGE}[request.param]
@@ -275,21 +325,24 @@ def test_statement_and_row_say_what_kind_of_release_it_is(runs):
 
 
 def test_a_second_release_of_the_data_is_refused(runs):
-    """A further ε, and another study: in one line, before any noise is drawn."""
+    """With another ε, another learning rate alone, or under another name: before any noise is
+    drawn. The terminal does not say why, since what is wrong may tell of the data."""
     _, ((project, _), _) = runs
     before = (project.folder / "private/ledger.jsonl").read_bytes()
     entry = project.study["experiments"]["accuracy"][0]
-    for changes in (
-        {"experiments": {"accuracy": [entry | {"epsilon": 2}]}},
-        {"study": "again", "experiments": {"accuracy": [entry | {"learning_rate": 0.1}]},
-         "delta": 1e-6},
-    ):  # fmt: skip
+    for changes, name in (
+        ({"experiments": {"accuracy": [entry | {"epsilon": 2}]}}, "mine"),
+        ({"experiments": {"accuracy": [entry | {"learning_rate": 0.1}]}}, "mine"),
+        ({"study": "again", "datasets": ["renamed"]}, "renamed"),
+    ):
         project.configure(**changes)
+        for log in (project.folder / "private").rglob("*.log.private"):
+            log.unlink()
         result = project.snakemake(check=False)
         assert result.returncode != 0
-        assert "mine was released before (private/ledger.jsonl, line 1" in (
-            result.stdout + result.stderr
-        )
+        said = result.stdout + result.stderr
+        assert "a job of a private release failed" in said and "released before" not in said
+        assert f"{name} was released before (private/ledger.jsonl, line 1" in log_of(project)
         assert not (project.folder / "results/again").exists()
     assert (project.folder / "private/ledger.jsonl").read_bytes() == before
     project.configure()
@@ -305,7 +358,24 @@ def test_a_lost_cache_gives_the_same_release_again(runs):
     assert after == before
 
 
-def test_a_refuted_claim_is_not_released(tmp_path):
-    with pytest.raises(pytest.fail.Exception, match="is refuted, so nothing is released"):
-        private_run(tmp_path, NODE, calibrate_for="published")
+@pytest.mark.parametrize(
+    ("entry", "changes", "message"),
+    [
+        (NODE, {"calibrate_for": "published"}, "is refuted, so nothing is released"),
+        pytest.param(
+            MLP | {"adjacency": "node_replace"},
+            {},
+            "samples of a fixed size tell the number",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(MLP, {"delta": 0.5}, "not below 1/300", marks=pytest.mark.slow),
+    ],
+)
+def test_what_is_not_released_says_so_in_private(entry, changes, message, tmp_path):
+    """And the terminal holds no number of the data."""
+    project, said = private_run(tmp_path, entry, check=False, **changes)
+    assert message in log_of(project)
+    assert "a job of a private release failed" in said
+    assert re.search(r"(?<![\w./:-])300(?![\w./:-])", said) is None
     assert not os.path.exists(tmp_path / "project/private/ledger.jsonl")
+    assert not list((project.folder / "results").glob("*"))

@@ -3,7 +3,9 @@
 Randomised response and discrete Laplace noise read the words of one stream of AES-256 in counter
 mode (`graphdp.noise.Words`).
 
-**Flips.** A word of 64 bits below rate · 2⁶⁴: the chance of either side is wrong by 2⁻⁶⁴ at most.
+**Flips.** A word of 64 bits below rate · 2⁶⁴: the chance of a flip is wrong by 2⁻⁶⁴ at most. What
+is rarer is asked for, so that of an edge that goes with chance e^-ε / (1 + e^-ε) or more that is a
+factor within e^±b, b = 2⁻⁶² e^ε.
 
 **Geometric numbers.** ⌊E / λ⌋ failures before a success of chance p, with λ = -ln(1 - p) and an
 exponential E = -ln u. u has 63 bits, and 126 more below 2⁻¹⁰, so it is wrong by a factor of
@@ -18,14 +20,15 @@ so the chance of any set of successes is wrong by a factor within e^±a,
 
     a = (2.1 / p) ((2 p N + 200) 2⁻⁵¹ + 2⁻⁴⁹ λ (3 N + 200 / p)) < N 2⁻⁴⁵ + 2⁻³⁹ / p   for p ≤ 1/2.
 
-A p below 1/N is drawn as 1/N, and each success then kept by a flip: so a < N 2⁻³⁸. Hence what is
-(ε, δ)-DP with ideal coins is, over N pairs of nodes, as it is drawn
+A p below 1/N is drawn as 1/N, and each success then kept by a flip: so a < N 2⁻³⁸, in which there
+is room for two discrete Laplace draws for each edge (with λ above 2⁻⁹; a smaller one makes it
+larger) and for the roundings of the rates. Hence what is (ε, δ)-DP with ideal coins is, over N
+pairs of nodes, as it is drawn, with a = N 2⁻³⁸ + b,
 
-    (ε + 2a, δ + (1 + e^(ε + a)) 2⁻⁹⁰)-DP
+    (ε + 2a, e^a δ + (1 + e^(ε + a)) 2⁻⁹⁰)-DP
 
-(`as_drawn`), in which there is room for the flips of the edges, for two discrete Laplace draws for
-each edge and for the roundings of the rates. That AES cannot be told from random bits, and that
-whoever attacks does not know the key, is taken for granted as in `graphdp.noise`.
+(`as_drawn`). That AES cannot be told from random bits, and that whoever attacks does not know the
+key, is taken for granted as in `graphdp.noise`.
 """
 
 import math
@@ -49,10 +52,11 @@ def as_drawn(epsilon: float, pairs: int, delta: float = 0.0) -> tuple[float, flo
         raise GraphDPError(f"{pairs} pairs of nodes: coins are analysed for up to 2^42")
     if not 0 <= epsilon < math.inf:
         raise GraphDPError(f"epsilon {epsilon}: there are no coins to speak of")
-    a = pairs * 2.0**-38
-    if epsilon + a > 60:
-        return epsilon + 2 * a, 1.0
-    return epsilon + 2 * a, min(1.0, delta + (1 + math.exp(epsilon + a)) * 2.0**-90)
+    if epsilon > 40:
+        return epsilon, 1.0
+    a = pairs * 2.0**-38 + math.exp(epsilon) * 2.0**-62
+    failure = (1 + math.exp(epsilon + a)) * 2.0**-90
+    return epsilon + 2 * a, min(1.0, math.exp(a) * delta + failure)
 
 
 class Coins:
@@ -82,11 +86,15 @@ class Coins:
             raise GraphDPError(f"a rate of {rate} is no chance of success")
         if rate == 1:
             return np.zeros(size, np.int64)
+        return self._geometric(size, -math.log1p(-rate))
+
+    def _geometric(self, size: int, exponent: float) -> np.ndarray:
+        """Failures before a success of chance 1 - e^-exponent: int64 (size,)."""
         bits = self.words(size) & _MASK
         u = bits.astype(np.float64) + 0.5
         rare = bits < _RARE
         u[rare] = bits[rare].astype(np.float64) + self._words.further_bits(int(rare.sum()))
-        gaps = -np.log(u * 2.0**-63) / -math.log1p(-rate)
+        gaps = -np.log(u * 2.0**-63) / exponent
         return np.minimum(gaps, 2.0**62).astype(np.int64)
 
     def laplace(self, size: int, epsilon: float) -> np.ndarray:
@@ -94,8 +102,7 @@ class Coins:
 
         Source: Ghosh, Roughgarden and Sundararajan, STOC 2009 (two-sided geometric mechanism).
         """
-        success = -math.expm1(-epsilon)
-        return self.failures(size, success) - self.failures(size, success)
+        return self._geometric(size, epsilon) - self._geometric(size, epsilon)
 
     def successes(self, count: int, rate: float) -> np.ndarray:
         """The places, ascending, of the successes among `count` trials of chance `rate`: int64.
@@ -105,8 +112,12 @@ class Coins:
         if rate <= 0 or not count:
             return np.empty(0, np.int64)
         if rate * count < 1:
-            places = self.successes(count, 1 / count)
+            places = self._walk(count, 1 / count)
             return places[self.flips(len(places), rate * count)]
+        return self._walk(count, rate)
+
+    def _walk(self, count: int, rate: float) -> np.ndarray:
+        """`successes`, by their gaps."""
         parts, last = [], -1
         while last < count:
             size = min(_PART, 64 + int(1.1 * rate * (count - last)))

@@ -45,9 +45,10 @@ blocks are within q²/2¹²⁹ of random bits, and N draws take N/2, a few more 
 
 **What that rests on.** That AES in counter mode cannot be told from a random permutation, and that
 whoever attacks does not know the key. In a study the key follows from its public seed, so that
-anybody can replay it: its ε speaks of the mechanism, not of that copy. Batches are drawn by Philox,
-from a seed of 63 bits, which is not looked at here. f is the sum as computed: that a sum of clipped
-gradients in float32 moves by no more than the clip but for its rounding is not proven here.
+anybody can replay it: its ε speaks of the mechanism, not of that copy. Samples of batches (AES-128,
+`rng.keyed_generator`, and numpy's geometric numbers) are taken as ideal here. f is the sum as
+computed: that a sum of clipped gradients in float32 moves by no more than the clip but for its
+rounding is not proven here.
 
 Sources: Mironov, "On Significance of the Least Significant Bits for Differential Privacy" (CCS
 2012); Holohan and Braghin, "Secure Random Sampling in Differential Privacy" (ESORICS 2021).

@@ -21,6 +21,7 @@ from graphdp.errors import GraphDPError
 
 if TYPE_CHECKING:
     from graphdp.config import Study
+    from graphdp.data.datasets import DatasetSpec
 
 #: All that a private study makes but what it releases: data, cache, logs, and the ledger.
 FOLDER = "private"
@@ -131,7 +132,7 @@ def check(study: "Study") -> None:
         for dataset in study.datasets
         for entry in entries
         for setting in study.settings(dataset, entry)
-        for _ in getattr(entry, "epsilon", [None])
+        for _ in (study.epsilons or getattr(entry, "epsilon", [None]))
     ]
     wrong = {
         "seeds": study.seeds != 1,
@@ -153,7 +154,8 @@ def check(study: "Study") -> None:
             "accuracy reads private labels)"
         )
     (entry,) = entries
-    if not is_private(entry.level) or not 0 < float(entry.epsilon[0]) < math.inf:
+    tokens = study.epsilons or getattr(entry, "epsilon", ["inf"])
+    if not is_private(entry.level) or not 0 < float(tokens[0]) < math.inf:
         raise ValueError("release: private needs a level with privacy and a finite ε above 0")
     if study.checkpoint != "last":
         raise ValueError("checkpoint: release: private keeps the last epoch; leave it out")
@@ -167,6 +169,41 @@ def check(study: "Study") -> None:
         raise ValueError(
             "release: private needs train_nodes, the number of training nodes to announce (with "
             "batch_size it sets the sampling rate): a round number near the true one"
+        )
+
+
+def check_data(study: "Study", datasets: Mapping[str, "DatasetSpec"]) -> None:
+    """Whether what is prepared of a private study's data depends on one node, or edge, alone.
+
+    Raises `GraphDPError` if nodes are dropped for what others are or have, if the number of classes
+    is counted instead of announced, or if public candidates have no universe of ids.
+    """
+    from graphdp.privacy.protection import protects_nodes
+
+    if study.release != "private":
+        return
+    ((entry,),), ((name, spec),) = study.experiments.values(), datasets.items()
+    steps, nodes = spec.preprocessing, protects_nodes(entry.level)
+    wrong = {
+        "remove_isolated": steps.remove_isolated,
+        "min_class_count": nodes and steps.min_class_count > 1,
+    }
+    for step, is_wrong in wrong.items():
+        if is_wrong:
+            raise GraphDPError(
+                f"dataset '{name}': preprocessing {step} drops nodes for their edges or for what "
+                "others are, which no ε counts; a private release leaves it out"
+            )
+    if nodes and steps.num_classes is None:
+        raise GraphDPError(
+            f"dataset '{name}': a private release announces the number of classes: give "
+            "preprocessing: {num_classes: ...}"
+        )
+    bounds = getattr(entry, "degree_bound", [None])
+    if nodes and "public_candidates" in bounds and "num_ids" not in spec.parameters:
+        raise GraphDPError(
+            f"dataset '{name}': public candidates of a private release need a universe of ids: "
+            "give parameters: {num_ids: ...}, and ids in the file"
         )
 
 

@@ -15,7 +15,7 @@ Training Run" (NeurIPS 2023).
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -54,7 +54,8 @@ class Training:
     feature: a canary's own feature, of which others have none, as the network reads it.
     one_run_feature: that of many canaries in one run. What the gradient has elsewhere, where it
     meets those of other canaries, is lost there: the larger, the less.
-    max_grad_norm: C, so small that a canary's gradient is clipped.
+    max_grad_norm: C, so small that a canary's gradient is clipped. phase: the plan's, that it
+    trains. plan: settings of the plan besides DP-Adam's, of which the stage reads its calibration.
     """
 
     stage: Callable[..., list[tuple]]
@@ -63,14 +64,16 @@ class Training:
     feature: float = 10.0
     one_run_feature: float = 30.0
     max_grad_norm: float = 1.0
+    phase: str = "classifier"
+    plan: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Phase:
     """DP-Adam as calibrated: what the plan accounts is what is trained.
 
-    calibration: of a plan whose phase "classifier" canaries attack. num_train, batch_size, epochs:
-    those of the plan. classes: that labels may be of.
+    calibration: of a plan of which canaries attack the training's phase. num_train, batch_size,
+    epochs: those of the plan. classes: that labels may be of.
     """
 
     training: Training
@@ -83,18 +86,22 @@ class Phase:
     @property
     def mechanism(self):
         """The plan's DP-SGD mechanism of this phase."""
-        (found,) = (m for m in self.calibration.plan.mechanisms if m.phase == "classifier")
+        own = self.training.phase
+        (found,) = (m for m in self.calibration.plan.mechanisms if m.phase == own)
         return found
 
     @property
     def entry(self) -> dict[str, Any]:
         """The calibration, as a job reads it."""
-        clip = {"max_grad_norm": self.training.max_grad_norm}
-        return calibration_entry(self.calibration, self.num_train, clip)
+        settings = {"max_grad_norm": self.training.max_grad_norm}
+        if self.training.plan:
+            rounds = {"epochs": self.epochs, "batch_size": self.batch_size}
+            settings |= rounds | self.training.plan
+        return calibration_entry(self.calibration, self.num_train, settings)
 
-    def noise_std(self, phase: str = "classifier") -> float:
+    def noise_std(self, phase: str = "") -> float:
         """σ of the noise on a sum of clipped gradients, as the plan has it."""
-        return calibrated.phase(self.entry, phase).run.noise_std
+        return calibrated.phase(self.entry, phase or self.training.phase).run.noise_std
 
     def train(
         self,

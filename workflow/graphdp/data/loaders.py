@@ -59,10 +59,13 @@ def load_csbm(folder: Path, files: Sequence[str], **parameters: Any) -> RawGraph
     return RawGraph(graph.x, graph.y, sources, graph.indices)
 
 
-def load_arrays(folder: Path, files: Sequence[str], file: str) -> RawGraph:
+def load_arrays(
+    folder: Path, files: Sequence[str], file: str, num_ids: int | None = None
+) -> RawGraph:
     """A user's own `.npz`: x (n, f) numbers, y (n,) integers (−1: no class), edge_index (2, m).
 
-    It may also have ids (n,), integers, and num_ids: see `RawGraph`.
+    It may also have ids (n,), integers of a universe 0..num_ids-1 (see `RawGraph`), and has them if
+    num_ids is given.
 
     Raises:
         GraphDPError: an array is missing or has the wrong shape or type.
@@ -77,7 +80,8 @@ def load_arrays(folder: Path, files: Sequence[str], file: str) -> RawGraph:
             )
         x, y, edges = arrays["x"], arrays["y"], arrays["edge_index"]
         ids = arrays.get("ids")
-        num_ids = int(arrays["num_ids"]) if "num_ids" in arrays else None
+        if num_ids is not None and ids is None:
+            raise GraphDPError(f"{path} lacks the array ids (nodes), of a universe of {num_ids}")
     if (
         x.ndim != 2
         or y.shape != x.shape[:1]

@@ -53,7 +53,7 @@ def build(name: str, raw: RawGraph, steps: Preprocessing) -> Graph:
        test split is drawn over where it is as published (`Graph.node_ids`,
        `Graph.raw_num_nodes`).
     2. Classes with fewer than `min_class_count` nodes are dropped with their nodes; the others are
-       renumbered 0..C-1 in their order.
+       renumbered 0..C-1 in their order. With `num_classes` all stay, as they are numbered.
     3. Edges between kept nodes: symmetrised if asked for, duplicates and self-loops dropped.
     4. Nodes that have no edge left in either direction are dropped if asked for. (The rows that
        exist then depend on the edges: see the note at the top of `config/datasets.yaml`.)
@@ -79,6 +79,13 @@ def build(name: str, raw: RawGraph, steps: Preprocessing) -> Graph:
     counts = np.bincount(raw.y[labelled])
     classes = np.flatnonzero(counts >= steps.min_class_count)
     classes = classes[counts[classes] > 0]
+    if steps.num_classes is not None:
+        classes = np.arange(steps.num_classes)
+        if len(counts) > steps.num_classes:
+            raise GraphDPError(
+                f"dataset '{name}': a node is of class {len(counts) - 1}, and num_classes allows "
+                f"0..{steps.num_classes - 1}"
+            )
     if len(classes) == 0:
         raise GraphDPError(
             f"dataset '{name}': no class has min_class_count = {steps.min_class_count} nodes (the "

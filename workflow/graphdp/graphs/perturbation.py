@@ -78,7 +78,7 @@ def perturb(
         )
     link = epsilons["link"]
     if perturbation == "edge_rand":
-        keep, add = edge_rand_probabilities(link)
+        goes, add = edge_rand_probabilities(link)
         if add * pairs.count > max_edges:
             least = math.log(pairs.count / max_edges - 1)
             raise GraphDPError(
@@ -86,7 +86,7 @@ def perturb(
                 f"nodes and memory allows {max_edges:.3g}; the smallest ε that fits is "
                 f"{math.ceil(least * 100) / 100:g}, or use perturbation: asymmetric"
             )
-        noisy = _respond(edges, pairs.count, keep, add, coins)
+        noisy = _respond(edges, pairs.count, goes, add, coins)
     else:
         estimate = noisy_count(len(edges), epsilons["density"], coins)
         estimate = min(max(estimate, 0), pairs.count)
@@ -96,34 +96,39 @@ def perturb(
                 f"and memory allows {max_edges:.3g}; raise memory_mb"
             )
         if perturbation == "asymmetric":
-            keep, add = asymmetric_probabilities(link, estimate / max(pairs.count, 1))
-            noisy = _respond(edges, pairs.count, keep, add, coins)
+            goes, add = asymmetric_probabilities(link, estimate / max(pairs.count, 1))
+            noisy = _respond(edges, pairs.count, goes, add, coins)
         else:
             noisy = _largest(edges, pairs.count, link, estimate, coins)
     return csr_from_edges(*pairs.ends(noisy), nodes, symmetrise=not directed)
 
 
 def edge_rand_probabilities(epsilon: float) -> tuple[float, float]:
-    """Randomised response: the chances that an edge stays, and that a missing one appears.
+    """Randomised response: the chances that an edge goes, and that a missing one appears.
 
-    e^ε / (1 + e^ε) and 1 / (1 + e^ε), so the likelihood ratio of either answer is e^±ε.
+    Both are 1 / (1 + e^ε), so the likelihood ratio of either answer is e^±ε. (That an edge stays is
+    the rest, which rounding would bring to 1.)
     """
-    add = math.exp(-epsilon) / (1 + math.exp(-epsilon))
-    return 1 / (1 + math.exp(-epsilon)), add
+    other = math.exp(-epsilon) / (1 + math.exp(-epsilon))
+    return other, other
 
 
 def asymmetric_probabilities(epsilon: float, density: float) -> tuple[float, float]:
-    """Asymmetric randomised response: the chances that an edge stays, and that one appears.
+    """Asymmetric randomised response: the chances that an edge goes, and that one appears.
 
     Randomised response with p = e^ε / (1 + e^ε), then every edge of its output is kept with
-    probability q, so (p q, (1 - p) q). The thinning is post-processing, hence ε-DP; the likelihood
-    ratio of an edge in the output is e^ε exactly. With q = d / (p d + (1 - p)(1 - d)) the output
-    has the expected density d of the input, in [0, 1]; beyond d = 1/2 q would exceed 1, and is 1.
+    probability q, so (1 - p q, (1 - p) q). The thinning is post-processing, hence ε-DP; the
+    likelihood ratio of an edge in the output is e^ε exactly. With
+    q = d / (p d + (1 - p)(1 - d)) the output has the expected density d of the input, in [0, 1];
+    beyond d = 1/2 q would exceed 1, and is 1.
     """
-    p, other = edge_rand_probabilities(epsilon)
+    other, _ = edge_rand_probabilities(epsilon)
+    p = 1 / (1 + math.exp(-epsilon))
     answers = p * density + other * (1 - density)
-    q = min(1.0, density / answers) if answers > 0 else 0.0
-    return p * q, other * q
+    if answers == 0:
+        return 1.0, 0.0
+    thinned = max(0.0, other * (1 - 2 * density) / answers)  # 1 - q
+    return other + p * thinned, other * (1 - thinned)
 
 
 def noisy_count(count: int, epsilon: float, coins: Coins) -> int:
@@ -134,9 +139,9 @@ def noisy_count(count: int, epsilon: float, coins: Coins) -> int:
     return count + int(coins.laplace(1, epsilon)[0])
 
 
-def _respond(edges: np.ndarray, pairs: int, keep: float, add: float, coins: Coins) -> np.ndarray:
-    """Each edge stays with probability `keep`, each other pair appears with `add`, all apart."""
-    stay = edges[coins.flips(len(edges), keep)]
+def _respond(edges: np.ndarray, pairs: int, goes: float, add: float, coins: Coins) -> np.ndarray:
+    """Each edge goes with probability `goes`, each other pair appears with `add`, all apart."""
+    stay = edges[~coins.flips(len(edges), goes)]
     return np.concatenate([stay, _non_edges(edges, coins.successes(pairs - len(edges), add))])
 
 
@@ -153,16 +158,17 @@ def _largest(edges: np.ndarray, pairs: int, epsilon: float, count: int, coins: C
     wanted, up to a chance below 1e-30 (12 standard deviations).
     """
     wanted = count + 12 * math.sqrt(count) + 100
-    others = pairs - len(edges)
-    if 4 * wanted > pairs or 2 * wanted > others:
+    # Of the number of edges only what is asked for may decide.
+    others = max(pairs - len(edges), 1)
+    if 4 * wanted > pairs:
         raise GraphDPError(
             f"lap_graph keeps {count} of {pairs} pairs, too many for a sparse draw; "
             "use perturbation: asymmetric"
         )
     unit = epsilon * 2.0 ** -max(0, math.ceil(math.log2(epsilon)) + 8)
-    threshold = math.floor(math.log(others / wanted / (1 + math.exp(-unit))) / unit)
+    threshold = max(0, math.floor(math.log(others / wanted / (1 + math.exp(-unit))) / unit))
     chance = math.exp(-unit * threshold) / (1 + math.exp(-unit))
-    appear = _non_edges(edges, coins.successes(others, chance))
+    appear = _non_edges(edges, coins.successes(pairs - len(edges), chance))
     values = round(epsilon / unit) + coins.laplace(len(edges), unit)
     above = values >= threshold
     candidates = np.concatenate([edges[above], appear])

@@ -1,7 +1,7 @@
 """What every stage of a method is given: a block of seeds of one cell."""
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,6 @@ from graphdp.graphs.bounds import parse_bound
 from graphdp.privacy import calibrated
 from graphdp.privacy.calibrated import Phase
 from graphdp.private import published_hash
-from graphdp.rng import stream_key
 
 if TYPE_CHECKING:  # every start of Snakemake reads this module
     from graphdp.data.graph import Graph
@@ -146,16 +145,6 @@ class Block:
             "study_seed": str(self.study_seed),
             "split": self.split_rule,
             "graph": published_hash(self.secret, self.fingerprint)[:12],
-        }
-
-    def record(self, study: Mapping[str, Any]) -> dict[str, Any]:
-        """What the ledger holds of a private release; study: what its noise depends on besides."""
-        return {
-            "release": f"{self.study}: {self.method}, {self.level} level, ε = {self.epsilon}",
-            "dataset": self.dataset,
-            "data": self.data,
-            "noise": stream_key(*self.stream(0)).hex(),
-            "plan": [study["settings"], study["delta"], study["calibrate_for"], self.announced],
         }
 
     def runs(self, settings: list[dict[str, Any]]) -> list[Run]:

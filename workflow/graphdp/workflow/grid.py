@@ -275,7 +275,14 @@ class Grid:
             "settings": plan_settings,
             "delta": study.delta,
             "calibrate_for": study.calibrate_for,
-        }
+        } | self._released
+
+    @cached_property
+    def _released(self) -> dict[str, Any]:
+        """Of a private release all hyperparameters, for the ledger."""
+        if self.study.release != "private":
+            return {}
+        return {"models": [[cell.path, list(cell.settings)] for cell in self.cells]}
 
     def block(self, where: Cell | Unit) -> dict[str, Any]:
         """The fields of a `Block` that a cell or unit determines."""

@@ -25,10 +25,18 @@ def run(snakemake: Any, main: Callable[[Any], None]) -> None:
     """Call `main(snakemake)` with everything it prints sent to the rule's log.
 
     A `GraphDPError` ends the job with its one line in the log and on the terminal; any other
-    exception leaves its traceback in the log. Both end the process with exit code 1.
+    exception leaves its traceback in the log. Both end the process with exit code 1. Of a private
+    release the log, which Snakemake may show, says where all of that stands: what goes wrong may
+    tell of the data.
     """
     log = Path(snakemake.log[0])
     log.parent.mkdir(parents=True, exist_ok=True)
+    if snakemake.config.get("release") == "private":
+        log.write_text(f"what this job says stands in {log}.private\n", encoding="utf-8")
+        log = log.with_name(f"{log.name}.private")
+        hidden = f"error: a job of a private release failed; {log} says why"
+    else:
+        hidden = ""
     with log.open("w", encoding="utf-8", buffering=1) as file:
         try:
             with contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
@@ -38,10 +46,10 @@ def run(snakemake: Any, main: Callable[[Any], None]) -> None:
                 print("done: " + ", ".join(f"{name} {value:g}" for name, value in used.items()))
         except GraphDPError as error:
             print(f"error: {error}", file=file)
-            sys.exit(f"error: {error}")
+            sys.exit(hidden or f"error: {error}")
         except Exception as error:
             traceback.print_exc(file=file)
-            sys.exit(f"error: {type(error).__name__}: {error} (traceback in {log})")
+            sys.exit(hidden or f"error: {type(error).__name__}: {error} (traceback in {log})")
 
 
 def block_seeds(token: str) -> list[int]:

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from graphdp import private
-from graphdp.errors import GraphDPError
 from graphdp.methods.card import CACHE, Card, resolve
 
 if TYPE_CHECKING:  # every start of Snakemake reads this module
@@ -17,6 +15,8 @@ if TYPE_CHECKING:  # every start of Snakemake reads this module
 
 #: Gives a block its calibrations; found by name, as only jobs with noise use it.
 CALIBRATE = "graphdp.workflow.calibrations:of_block"
+#: Writes a private release into the ledger; found by name likewise.
+RESERVE = "graphdp.workflow.publish:reserve"
 #: The code that a calibration depends on besides its plans, ε and δ.
 ACCOUNTING = ("graphdp.privacy.calibration:calibrate", "graphdp.privacy.composition:epsilon_at")
 
@@ -24,18 +24,11 @@ ACCOUNTING = ("graphdp.privacy.calibration:calibrate", "graphdp.privacy.composit
 def calibrated(block: "Block", study: Mapping[str, Any]) -> "Block":
     """A block with the calibrations that it reads; study: as `calibrations.of_block` takes it.
 
-    Of a private release the ledger then holds what it releases (`graphdp.private.reserve`); raises
-    `GraphDPError` if that is no claim that holds, or was released before.
+    A private release then stands in the ledger; raises `GraphDPError` as `publish.reserve`.
     """
     found = replace(block, calibrations=resolve(CALIBRATE)(block, study))
     if block.release == "private":
-        for entry in found.calibrations:
-            if entry["status"] == "refuted":
-                raise GraphDPError(
-                    f"{block.method}: the claim of {entry['adjacency']} is refuted, so nothing is "
-                    "released; set calibrate_for: corrected"
-                )
-        private.reserve(found.record(study))
+        resolve(RESERVE)(found, study)
     return found
 
 

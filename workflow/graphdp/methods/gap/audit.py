@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,9 +17,9 @@ from graphdp.audit.replacement import replacement_claims
 from graphdp.audit.training_claims import training_claims
 from graphdp.graphs.bounds import bound_name
 from graphdp.methods.gap import release_settings, whole_attack
-from graphdp.methods.gap.method import aggregate, encoder_name, fit
+from graphdp.methods.gap.method import aggregate, encode, encoder_name, fit
 from graphdp.methods.gap.plan import analyses, gap_plan
-from graphdp.privacy import calibrated
+from graphdp.privacy import calibrated, execution
 from graphdp.privacy.calibration import Calibration
 from graphdp.privacy.plan import Plan
 from graphdp.privacy.protection import protects_nodes
@@ -28,6 +29,8 @@ _NODE = {"num_train": 19800, "batch_size": 256, "epochs": 10, "max_grad_norm": 1
 #: Out-degree bound of the constructions. The noise multiplier does not depend on it.
 _MAX_DEGREE = 4
 _EDGE_DELTA, _NODE_DELTA = 1e-6, 1e-5
+#: Of the constructions for DP-Adam; its noise alone does not depend on it.
+_HOPS = 2
 
 AGGREGATION = "graphdp.methods.gap.method.aggregate"
 
@@ -224,13 +227,37 @@ def _degree_bound_claims(
 
 def _classifier(settings: Mapping[str, Any]) -> Plan:
     """GAP's second DP-Adam phase alone; what the aggregation releases is fixed."""
-    plan = gap_plan("node", 2, _MAX_DEGREE, encoder=False, **settings)
+    plan = gap_plan("node", _HOPS, _MAX_DEGREE, encoder=False, **settings)
     phase = tuple(m for m in plan.mechanisms if m.phase == "classifier")
     return replace(plan, status="conditional", mechanisms=phase)
 
 
+def _encoder(settings: Mapping[str, Any]) -> Plan:
+    """GAP's first DP-Adam phase alone."""
+    plan = gap_plan("node", _HOPS, _MAX_DEGREE, encoder=True, **settings)
+    phase = tuple(m for m in plan.mechanisms if m.phase == "encoder")
+    return replace(plan, status="conditional", mechanisms=phase)
+
+
+@wraps(encode)
+def _encoded(block, settings: list[dict[str, Any]]) -> list[tuple]:
+    """The stage, which leaves embeddings, as one that leaves models."""
+    ((setting,), found) = settings, encode(block, settings)
+    return [
+        (
+            seed,
+            setting,
+            SimpleNamespace(executed=execution.unpacked(found, encoder_name(seed, setting))),
+        )
+        for seed in block.seeds
+    ]
+
+
+_ENCODE = {"hidden": HIDDEN, "encoder_layers": 2, "hops": _HOPS}
+_ENCODING = Training(_encoded, _ENCODE, phase="encoder", plan={"encoder": True, "hops": _HOPS})
+
 #: Without an encoder: the features are what the aggregates are made of.
-_FIT = {"hidden": HIDDEN, "encoder_layers": 0, "hops": 2, "max_degree": _MAX_DEGREE}
+_FIT = {"hidden": HIDDEN, "encoder_layers": 0, "hops": _HOPS, "max_degree": _MAX_DEGREE}
 
 
 def _released(
@@ -293,6 +320,8 @@ CLAIMS = (
         "node_add_remove",
         "public_candidates",
     ),
+    # Many canaries in one run are the classifier's business: the loop is the same.
+    training_claims("encoder", "GAP's encoder", _ENCODING, _encoder)[0],
     *lattice_claims("classifier", "GAP's classifier", _TRAINING, _classifier),
     *training_claims("classifier", "GAP's classifier", _TRAINING, _classifier),
     *replacement_claims("classifier", "GAP's classifier", _TRAINING, _classifier),

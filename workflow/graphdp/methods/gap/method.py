@@ -22,7 +22,7 @@ from graphdp.errors import GraphDPError
 from graphdp.methods.block import Block, Run
 from graphdp.methods.gap import plan_settings, release_settings
 from graphdp.methods.settings import key
-from graphdp.privacy import calibrated, execution
+from graphdp.privacy import execution
 from graphdp.privacy.execution import Execution
 from graphdp.privacy.protection import protects_nodes
 
@@ -76,7 +76,7 @@ def _encoder_entry(block: Block, seed: int, setting: dict[str, Any]) -> dict[str
     for entry in block.calibrations:
         plan = entry["settings"]
         if plan["encoder"] and all(plan.get(name) == setting.get(name) for name in shared):
-            return calibrated.lookup(block.calibrations, plan, block.num_train(seed))
+            return block.entry(plan, seed)
     raise GraphDPError(
         f"no calibration for the encoder {key(setting)}; run the calibrate rule again"
     )
