@@ -410,3 +410,14 @@ def test_help_has_examples(command, capsys):
         cli.main([command, "--help"])
     assert stop.value.code == 0
     assert f"graphdp {command} " in capsys.readouterr().out.split("examples:")[1]
+
+
+def test_a_published_split_is_said_to_depend_on_who_is_there():
+    """Of claims that protect whether a node is there; its side by its id needs no such word."""
+
+    def said(split, **setting):
+        made = make("gap", "node", "8", [{"hops": 1} | setting], split=split)[0]
+        return [line for line in made.uncounted if "permutation" in line]
+
+    assert len(said("shared")) == len(said("per_seed 0.5/0.25/0.25")) == 1
+    assert said("shared by id") == said("shared", adjacency="node_replace") == []

@@ -20,7 +20,7 @@ def main(snakemake):
         io.write_json(Path(out.calibrations) / f"{cell['name']}.json", entries[cell["name"]])
     Path(out.statements).mkdir(parents=True)
     for one in progress(params.released, "state"):
-        made = released.state(one, entries, graph, params.preprocessing, secret)
+        made = released.state(one, entries, graph, params.preprocessing, params.split, secret)
         io.write_json(Path(out.statements) / f"{one['name']}.json", made.json)
         io.write_text(Path(out.statements) / f"{one['name']}.md", made.page)
 

@@ -82,6 +82,7 @@ def statement(
     charged: Sequence[SelectionEntry] | None = None,
     min_class_count: int = 1,
     remove_isolated: bool = False,
+    split: str = "shared by id",
     release: str = "reproduction",
     analyses: Analyses,
     words: Words,
@@ -92,9 +93,9 @@ def statement(
     training nodes. checkpoint: "best_validation" or "last". tried: the calibration entry of every
     hyperparameter setting that the selection looked at, once per setting. repeats: seeds. charged:
     the search's ε, if an earlier statement of the same search has it. min_class_count,
-    remove_isolated: the preprocessing that left nodes out. release: "reproduction" or "private".
-    analyses: of the method at the entry's
-    level. words: how the method speaks of edges.
+    remove_isolated: the preprocessing that left nodes out. split: its rule, as rows name it.
+    release: "reproduction" or "private". analyses: of the method at the entry's level. words: how
+    the method speaks of edges.
 
     Raises GraphDPError when a corrected plan has a δ that is not below 1 / number of protected
     units, when the entry's plan is not one that its method states, and when `entry` is not among
@@ -146,7 +147,7 @@ def statement(
         uncounted=[
             *([f"Warning: {fault}."] if fault else []),
             *uncounted(plan, checkpoint, len(tried), repeats, release),
-            *left_out(plan, min_class_count, remove_isolated),
+            *left_out(plan, min_class_count, remove_isolated, split),
         ],
         rng=_random_numbers(entry, data, release),
     )
@@ -179,6 +180,7 @@ def cell_statements(
     min_class_count: int = 1,
     remove_isolated: bool = False,
     *,
+    split: str = "shared by id",
     release: str = "reproduction",
     analyses: Analyses,
     words: Words,
@@ -218,6 +220,7 @@ def cell_statements(
             charged=charged.get(num_train),
             min_class_count=min_class_count,
             remove_isolated=remove_isolated,
+            split=split,
             release=release,
             analyses=analyses,
             words=words,

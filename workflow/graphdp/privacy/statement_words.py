@@ -159,8 +159,9 @@ def uncounted(plan: Plan, checkpoint: str, tried: int, repeats: int, release: st
     return uncounted
 
 
-def left_out(plan: Plan, min_class_count: int, remove_isolated: bool) -> list[str]:
-    """Preprocessing that reads what is private: the ε are between graphs with the same nodes."""
+def left_out(plan: Plan, min_class_count: int, remove_isolated: bool, split: str) -> list[str]:
+    """What was decided beforehand by what is private: the ε are between graphs in which it is the
+    same. split: the split's rule, as rows name it."""
     if not is_private(plan.level):
         return []
     left_out = []
@@ -173,5 +174,10 @@ def left_out(plan: Plan, min_class_count: int, remove_isolated: bool) -> list[st
         left_out.append(
             f"Classes with fewer than {min_class_count} nodes were dropped beforehand, so which "
             f"classes and nodes there are depends on the labels."
+        )
+    if hides_presence(plan.adjacency) and "by id" not in split:
+        left_out.append(
+            "The split is the published permutation of the nodes that are there: with one node "
+            "less others would train, validate or test. No ε counts that."
         )
     return left_out

@@ -61,12 +61,14 @@ def state(
     entries: Mapping[str, list[dict[str, Any]]],
     graph: Graph,
     preprocessing: Mapping[str, Any],
+    split: str,
     secret: str = "",
 ) -> Stated:
     """The statements of what is released: the models selected among those of its cells.
 
     released: `dataset`, `method`, `level`, `checkpoint`, `repeats` (seeds), `cells` (names in
     `entries`) and `tried`, the plan's settings of every setting tried. preprocessing: of the graph.
+    split: its rule.
     secret: names the streams of a private release, whose statement says nothing exact of the graph.
     """
     its, kind = card(released["method"]), "private" if secret else "reproduction"
@@ -84,6 +86,7 @@ def state(
         released["repeats"],
         preprocessing["min_class_count"],
         preprocessing["remove_isolated"],
+        split=split,
         release=kind,
         analyses=partial(analyses, its.name, released["level"]),
         words=its.words,
