@@ -9,7 +9,7 @@ from graphdp.audit.bound import lower_bound
 from graphdp.audit.claims import Claim
 from graphdp.audit.detectable import replaced
 from graphdp.graphs import perturbation
-from graphdp.methods.sage import edge_attack, node_attack
+from graphdp.methods.sage import edge_attack, node_attack, worst_attack
 from graphdp.methods.sage.edge_attack import Edge
 from graphdp.methods.sage.node_attack import Unit
 from graphdp.methods.sage.plan import analyses
@@ -187,9 +187,49 @@ def _node_claims() -> list[Claim]:
     ]
 
 
+def _attack_worst(setting: Mapping[str, Any], phase: str):
+    def attack(claim: Claim, calibration: Calibration, draws: int, seed: int):
+        scores = [
+            worst_attack.worst_scores(calibration, setting, world, draws, seed)[phase]
+            for world in ("present", "absent")
+        ]
+        return lower_bound(*scores, claim.delta, analysis="gdp"), {"phase": phase}
+
+    return attack
+
+
+def _worst_claims() -> list[Claim]:
+    """A phase of the plan alone, at the noise of all of it. With all training nodes in a batch both
+    phases are Gaussian releases."""
+    setting = {"max_degree": worst_attack.MAX_DEGREE, "epochs": 4, "max_grad_norm": 1.0}
+    setting |= {"batch_size": len(worst_attack.TRAIN)}
+    plans = analyses("node", setting, len(worst_attack.TRAIN))
+    whole = next(plan for plan in plans if plan.adjacency == "participant")
+    return [
+        Claim(
+            name=f"sage-{name}-participant-eps4",
+            family="SAGE, node level, participant, worst gradients and rows",
+            title=title,
+            attacks=TRAINING,
+            plan=replace(whole, mechanisms=tuple(m for m in whole.mechanisms if m.phase == phase)),
+            reference=plans[0],
+            target_epsilon=4,
+            delta=_NODE_DELTA,
+            adjacency=whole.adjacency,
+            expected="below",
+            attack=_attack_worst(setting, phase),
+            share=0.0075,
+        )
+        for name, title, phase in (
+            ("rounds", "DP-GNN's rounds", "classifier"),
+            ("sum", "noisy sum for inference", "aggregation"),
+        )
+    ]
+
+
 #: Printed below the table of audits.
 NOTES = (
     "SAGE, edge level: pure ε, whose δ is 0; the bounds are taken at the δ that is shown. The only "
     "edge that there may be is the one in question.",
 )
-CLAIMS = (*_edge_claims(), *_entry_claims(), *_node_claims())
+CLAIMS = (*_edge_claims(), *_entry_claims(), *_node_claims(), *_worst_claims())
