@@ -118,7 +118,9 @@ def test_one_run_sees_every_canary_apart(name, batch_size):
     assert loud.noise_multiplier > one.calibration.noise_multiplier
     clear = canaries.one_run(phase(name, 600, batch_size, 4, epsilon=200.0), 500, 100, 1e-4, 0)
     # A canary that no round samples (1 % of them at a rate of 1/4) looks as if it were out.
-    assert clear.correct >= (95 if batch_size == 150 else 100) and clear.epsilon > loud.epsilon
+    assert clear.correct >= (95 if batch_size == 150 else 100)
+    # Where all guesses are right with all of the noise as well, there is no more to show.
+    assert clear.epsilon > loud.epsilon or loud.correct == clear.correct == 100
 
 
 def test_scores_of_one_run_are_log_likelihood_ratios_of_each_canary(monkeypatch):

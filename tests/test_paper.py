@@ -74,6 +74,7 @@ def _small(**settings):
                     "adjacency": "edge_directed",
                     "epsilon_status": "proven",
                     "epsilons": "[]",
+                    "noise": "",
                 }
             )
     return pd.DataFrame(lines)

@@ -292,7 +292,7 @@ def finish(
                 for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
                     handles.setdefault(label, handle)
     # Lines of text that a figure has no room for yet: those of the legend beyond three, of the
-    # longest axis title of each row of panels beyond three, of the remark beyond two.
+    # longest axis title of each row of panels beyond three, of the remark beyond one.
     lines = sum(max(0, max(ax.get_xlabel().count("\n") + 1 for ax in row) - 3) for row in axes)
     if handles:
         # A legend entry takes about 5 pt a character and 45 pt for its sample.
@@ -310,6 +310,6 @@ def finish(
     if remark:
         width = int(58 * figure.get_figwidth() / style.PANEL_WIDTH)
         told = textwrap.wrap(remark, width, break_on_hyphens=False)
-        lines += max(0, len(told) - 2)
+        lines += max(0, len(told) - 1)
         figure.supxlabel("\n".join(told), fontsize=7.5, color="0.35", x=0.01, ha="left")
     figure.set_figheight(figure.get_figheight() + 0.17 * lines)
