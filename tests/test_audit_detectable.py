@@ -111,19 +111,23 @@ def test_every_claim_that_must_stay_quiet_has_its_factor():
     for name, line in LINES.iterrows():
         claim = get(name)
         assert (line["target_epsilon"], line["delta"]) == (claim.target_epsilon, claim.delta)
-        assert (line["draws"], line["share"]) == (DRAWS, claim.share)
+        assert line["share"] == claim.share and 60_000 <= line["draws"] <= DRAWS
         for place in ("quiet_at", "caught_at"):
             assert np.isnan(line[place]) or np.abs(np.array(FACTORS) - line[place]).min() < 1e-4
 
 
 def test_half_of_the_noise_of_every_phase_that_is_audited_is_caught():
-    """By one audit at least: DP-Emb's own gradients, for one, do not show it."""
+    """By one audit at least: DP-Emb's own gradients, for one, do not show it. Of ProGAP's stages
+    by that of its whole plan, with half of all noise."""
     caught = {}
     for name, line in LINES.iterrows():
         plan = get(name).plan
         phases = {mechanism.phase for mechanism in plan.mechanisms}
-        assert len(phases) == 1, name
         place = plan.method, plan.level, *phases
+        if len(phases) > 1:
+            if plan.method != "progap":
+                continue
+            place = plan.method, plan.level, "all"
         caught[place] = max(caught.get(place, 0), np.nan_to_num(line["caught_at"]))
     assert {place for place, factor in caught.items() if factor < 0.5} == set()
     for method, level, phase in (
@@ -131,6 +135,12 @@ def test_half_of_the_noise_of_every_phase_that_is_audited_is_caught():
         ("gap", "edge", "aggregation"),
         ("gap", "node", "aggregation"),
         ("gap", "node", "classifier"),
+        ("gap", "node", "encoder"),
+        ("progap", "edge", "aggregation"),
+        ("progap", "node", "all"),
+        ("sage", "node", "classifier"),
+        ("sage", "node", "aggregation"),
+        *(("dpdgc", level, "classifier") for level in ("node", "k1")),
         *(("dpdgc", level, phase) for level in ("edge", "node", "k1", "k5")
           for phase in ("embedding", "release")),
     ):  # fmt: skip
@@ -139,7 +149,7 @@ def test_half_of_the_noise_of_every_phase_that_is_audited_is_caught():
 
 def test_the_documentation_has_the_factors_that_are_shipped():
     text = (Path(__file__).parent.parent / "docs/audits.md").read_text()
-    found = re.findall(r"^\| `([a-z0-9-]+)` \| ([0-9.]+) \| ([0-9.]+) \| ", text, re.MULTILINE)
+    found = re.findall(r"^\| `([a-z0-9_-]+)` \| ([0-9.]+) \| ([0-9.]+) \| ", text, re.MULTILINE)
     assert dict((name, rest) for name, *rest in found) == {
         name: [f"{line['quiet_at']:.2g}", f"{line['caught_at']:.2g}"]
         for name, line in LINES.iterrows()

@@ -71,3 +71,24 @@ def test_other_rounds_than_planned_are_refused(monkeypatch):
     monkeypatch.setattr(dpdgc, "noisy_rounds", quiet)
     with pytest.raises(GraphDPError, match="the plan accounts noise std"):
         run(get(EDGE), DRAWS)
+
+
+WHOLE = "dpdgc-edge-whole-plan-eps4"
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1, False), (0.5, True)])
+def test_half_of_the_noise_of_the_whole_edge_plan_is_caught(factor, verdict):
+    """Rounds and release of one run together. The right noise is refuted with at most 5 % by
+    chance; these seeds do not."""
+    claim = get(WHOLE)
+    with claim.scaled(factor):
+        result = run(claim, draws=20_000)
+    assert (result["verdict"] == "refuted") == verdict
+    assert result["lower_bound"] > 2.5  # it is an attack
+
+
+def test_a_release_without_noise_in_the_whole_plan_is_refused(monkeypatch):
+    release = dpdgc.release
+    monkeypatch.setattr(dpdgc, "release", lambda *a: release(*a[:3], a[3] / 2, *a[4:]))
+    with pytest.raises(GraphDPError, match="release: the plan accounts noise std"):
+        run(get(WHOLE), draws=100)

@@ -6,6 +6,7 @@ from typing import Any
 
 from graphdp.audit.bound import lower_bound, noise_bound
 from graphdp.audit.claims import Claim
+from graphdp.audit.whole_plan import whole_attack
 from graphdp.methods.dpdgc import (
     classifier_attack,
     lattice,
@@ -237,6 +238,30 @@ def _training_claims() -> list[Claim]:
     return found
 
 
+def _whole_claim() -> Claim:
+    """The rounds of DP-Emb and the release of one run at edge level, both together."""
+    plan = _plan("dpdgc", "edge", _FEW["num_train"], _FEW)
+
+    def scores(calibration: Calibration, world: str, draws: int, seed: int):
+        phase = phase_attack.Phase(calibration, **_FEW)
+        return rounds_attack.whole_scores(phase, world, draws, seed)
+
+    return Claim(
+        name="dpdgc-edge-whole-plan-eps4",
+        family="DPDGC, edge level, whole plan",
+        title="worst gradients and W",
+        attacks="graphdp.methods.dpdgc.method.embed, graphdp.training.descent.descend",
+        plan=plan,
+        reference=plan,
+        target_epsilon=4,
+        delta=_TRAINING_DELTA,
+        adjacency=plan.adjacency,
+        expected="below",
+        attack=whole_attack(scores),
+        share=0.03,
+    )
+
+
 def _classifier_claims() -> list[Claim]:
     """The classifier's phase, alone calibrated to the claimed ε; at edge level it draws no noise
     and reads the released matrix alone."""
@@ -276,4 +301,10 @@ NOTES = (
     "changed row; so bounds on that phase stay well below. 'Worst gradients': the rounds alone are "
     "run, and all changed rows' gradients turn round.",
 )
-CLAIMS = (*_release_claims(), *_training_claims(), *_classifier_claims(), *lattice.CLAIMS)
+CLAIMS = (
+    *_release_claims(),
+    *_training_claims(),
+    *_classifier_claims(),
+    _whole_claim(),
+    *lattice.CLAIMS,
+)

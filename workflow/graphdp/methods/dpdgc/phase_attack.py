@@ -253,8 +253,9 @@ def phase_scores(phase: Phase, world: str, draws: int, seed: int) -> np.ndarray:
 
 def embedded(
     block: AuditBlock, setting: dict[str, Any], trained: dpdgc.Trained | None = None
-) -> None:
-    """Run the stage on a block; refuses other noise than the plan accounts, as a job does.
+) -> dict[str, np.ndarray]:
+    """Run the stage on a block: what it returns. Refuses other noise than the plan accounts, as a
+    job does.
 
     trained: as the stage takes it, in place of its own training.
     """
@@ -263,3 +264,4 @@ def embedded(
     for run in block.seeds:
         executed = execution.unpacked(found, dpdgc.embedding_name(run, setting))
         calibrated.check_execution(block.entry({}, run), executed)
+    return found

@@ -23,8 +23,8 @@ from graphdp.privacy.protection import level_kind, neighbors
 
 #: Of the rows of W; `release` has to bring it down to c = 1.
 ROW_NORM = 10.0
-# How much longer than the noise the bias is.
-_BIAS = 1e3
+#: How much longer than the noise the bias is.
+BIAS = 1e3
 # Rows of one call: bounds the memory to some ten MB.
 _CALL_ROWS = 1 << 19
 
@@ -89,7 +89,7 @@ def least_row_norm(construction: Construction) -> float:
 def worst_bias(calibration: Calibration) -> np.ndarray:
     """The bias for `release_pair`, float64 (2,)."""
     run = calibrated.phases(calibration_entry(calibration))["release"].run
-    return np.array([_BIAS * run.noise_std, 0.0])
+    return np.array([BIAS * run.noise_std, 0.0])
 
 
 @dataclass(frozen=True)

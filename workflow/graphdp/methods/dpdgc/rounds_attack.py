@@ -17,17 +17,27 @@ from graphdp.audit.front_door import audit_block
 from graphdp.data.split import Split
 from graphdp.methods.dpdgc import method as dpdgc
 from graphdp.methods.dpdgc.phase_attack import LEARNING_RATE, Phase, embedded
+from graphdp.methods.dpdgc.release_attack import BIAS, ROW_NORM
 from graphdp.privacy import calibrated
 
 #: Long enough that clipping brings every gradient to C.
 _LENGTH = 1e3
 
 
-def rounds_scores(phase: Phase, world: str, draws: int, seed: int) -> np.ndarray:
+def rounds_scores(
+    phase: Phase,
+    world: str,
+    draws: int,
+    seed: int,
+    given: tuple[np.ndarray, np.ndarray] | None = None,
+    found: dict[str, np.ndarray] | None = None,
+) -> np.ndarray:
     """Log-likelihood ratios of `draws` training runs in one world: float64 (draws,).
 
     Along e a round's noisy sum is N(±C j, σ²), j the number of changed rows in its sample.
-    Raises `GraphDPError` if other noise was drawn than the plan accounts, as a job does.
+    given: W and b that the stage goes on with, in place of those of the rounds. found: receives
+    what the stage returns. Raises `GraphDPError` if other noise was drawn than the plan accounts,
+    as a job does.
     """
     import torch
 
@@ -49,9 +59,9 @@ def rounds_scores(phase: Phase, world: str, draws: int, seed: int) -> np.ndarray
         planned = calibrated.phases(block.entry(setting["plan"], run))["embedding"].run
 
         def observe(_, noisy_sum):
-            found = float(noisy_sum[0])
+            along = float(noisy_sum[0])
             present, absent = (
-                np.logaddexp.reduce(log_chances - (found - side * mean) ** 2 / (2 * variance))
+                np.logaddexp.reduce(log_chances - (along - side * mean) ** 2 / (2 * variance))
                 for side in (1, -1)
             )
             scores[run] += present - absent
@@ -67,8 +77,8 @@ def rounds_scores(phase: Phase, world: str, draws: int, seed: int) -> np.ndarray
             noise=block.noise_source,
             observe=observe,
         )
-        found = values.numpy().reshape(-1, width)
-        return Embedding(found[:-1], found[-1], done)
+        own = values.numpy().reshape(-1, width)
+        return Embedding(*(given or (own[:-1], own[-1])), done)
 
     block = audit_block(
         phase.entry,
@@ -77,5 +87,28 @@ def rounds_scores(phase: Phase, world: str, draws: int, seed: int) -> np.ndarray
         lambda run: ("audit", seed, "rounds", world, run),
         Split(phase.train, phase.train[:0], phase.train[:0]),
     )
-    embedded(block, phase.setting, trained)
+    made = embedded(block, phase.setting, trained)
+    if found is not None:
+        found |= made
+    return scores
+
+
+def whole_scores(phase: Phase, world: str, draws: int, seed: int) -> np.ndarray:
+    """Log-likelihood ratios of `draws` runs of the whole edge plan in one world: float64 (draws,).
+
+    Those of the rounds, and of what is then released of row 1, the one that changes: all rows of W
+    in one direction and the bias far longer than the noise, as in `release_attack`, which the
+    rounds might have brought about. Raises as `rounds_scores`.
+    """
+    found: dict[str, np.ndarray] = {}
+    std = calibrated.phase(phase.entry, "release").run.noise_std
+    weight = np.zeros((phase.graph(world).num_nodes, phase.setting["hidden"]), np.float32)
+    weight[:, 1] = ROW_NORM
+    bias = np.zeros(phase.setting["hidden"])
+    bias[0] = BIAS * std
+    scores = rounds_scores(phase, world, draws, seed, (weight, bias), found)
+    for run in range(draws):
+        row = found[dpdgc.embedding_name(run, phase.setting)][1].astype(np.float64)
+        # Normalised: the bias says by what. With the entry row 1 of A W has norm 1.
+        scores[run] += (row[1] / row[0] * bias[0] - 0.5) / std**2
     return scores
