@@ -149,7 +149,9 @@ def test_half_of_the_noise_of_every_phase_that_is_audited_is_caught():
 
 def test_the_documentation_has_the_factors_that_are_shipped():
     text = (Path(__file__).parent.parent / "docs/audits.md").read_text()
-    found = re.findall(r"^\| `([a-z0-9_-]+)` \| ([0-9.]+) \| ([0-9.]+|none) \| ", text, re.MULTILINE)
+    found = re.findall(
+        r"^\| `([a-z0-9_-]+)` \| ([0-9.]+) \| ([0-9.]+|none) \| ", text, re.MULTILINE
+    )
     assert dict((name, rest) for name, *rest in found) == {
         name: [f"{line['quiet_at']:.2g}", f"{line['caught_at']:.2g}".replace("nan", "none")]
         for name, line in LINES.iterrows()

@@ -106,11 +106,13 @@ def _entry_claims() -> list[Claim]:
     # Not lap_graph, where too seldom both entries are among the largest.
     for kind, epsilon, share in (("edge_rand", 1, 0.2), ("asymmetric", 1, 0.2)):
         setting = {"perturbation": kind, "directed": True}
+        # Thinned answers are rare: of other runs the bound may be 0.8 of the claim.
+        close = "tight" if kind == "edge_rand" else "below"
         published, undirected = _both(setting)
         for name, plan, adjacency, expected in (
-            ("directed", published, "edge_directed", "tight"),
+            ("directed", published, "edge_directed", close),
             ("undirected-published", published, "edge_undirected", "exceeds"),
-            ("undirected-corrected", undirected, "edge_undirected", "tight"),
+            ("undirected-corrected", undirected, "edge_undirected", close),
         ):
             found.append(
                 Claim(
