@@ -287,3 +287,21 @@ def claim_code(wildcards):
     from graphdp.audit.claims import home
 
     return script_code("audit_claim", home(wildcards.claim))
+
+
+# A private release.
+
+
+def released_file():
+    return f"results/{STUDY.study}/statement.json"
+
+
+def released_unit():
+    """The one model of a private study: its cell, what its job makes, and the row's file."""
+    (cell,), (block,) = GRID.cells, GRID.blocks([])
+    return cell, *result("fit", cell.path, block)
+
+
+def released_model(wildcards):
+    cell, made, _ = released_unit()
+    return {"row": made, "statements": f"{RESULTS}/statements/{cell.dataset}"}

@@ -1,18 +1,6 @@
 # A private release (`release: private`): of all that was made, in private/, what may be published.
 if PRIVATE:
 
-    def released_file():
-        return f"results/{STUDY.study}/statement.json"
-
-    def released_model(wildcards):
-        """The one model of the study: what its job makes, and the statement of its ε."""
-        (cell,) = GRID.cells
-        (block,) = GRID.blocks([])
-        return {
-            "row": result("fit", cell.path, block)[0],
-            "statements": f"{RESULTS}/statements/{cell.dataset}",
-        }
-
     rule release:
         input:
             unpack(released_model),
@@ -27,8 +15,8 @@ if PRIVATE:
             ENVIRONMENT
         params:
             # The row's file, and the statement's name.
-            row=lambda w: result("fit", GRID.cells[0].path, GRID.blocks([])[0])[1],
-            name=lambda w: GRID.cells[0].released.partition("/")[2],
+            row=lambda w: released_unit()[2],
+            name=lambda w: released_unit()[0].released.partition("/")[2],
             code=script_code("release"),
         script:
             "../workflow/scripts/release.py"
