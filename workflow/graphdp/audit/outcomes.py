@@ -159,6 +159,8 @@ def _draw(results: Sequence[Mapping[str, Any]]) -> Figure:
     families = list(dict.fromkeys(result["family"] for result in results))
     lines = len(results) + 2 * len(families)
     figure = Figure(figsize=(9, 0.205 * lines + 1.5), layout="constrained")
+    # The layout ends a long number a few points beyond the edge.
+    figure.get_layout_engine().set(w_pad=0.15)
     axes = figure.subplots()
     left = 0.5
     largest = max(max(r["lower_bound"], r["claimed_epsilon"]) for r in results)
