@@ -199,6 +199,7 @@ def test_unexpected_outcomes_are_one_clear_line(results):
     assert "bound 3, claimed 4, must exceed the claim" in str(e.value) and "\n" not in str(e.value)
 
 
+@pytest.mark.slow
 def test_the_rule_fails_on_an_unexpected_outcome_and_keeps_table_and_figure(results, tmp_path):
     for name in ("Snakefile", "rules", "workflow", "profiles", "config", "envs"):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy

@@ -274,6 +274,7 @@ def test_a_stage_that_trains_with_another_rate_than_its_plan_is_refused(monkeypa
         run(get("dpdgc-training-k5-eps4"), draws=100)
 
 
+@pytest.mark.slow
 def test_released_with_noise_for_half_of_the_rows_that_change(monkeypatch):
     """√(D / 2) in place of √D."""
     real = plans.embedding_release

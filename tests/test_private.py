@@ -348,6 +348,7 @@ def test_a_second_release_of_the_data_is_refused(runs):
     project.configure()
 
 
+@pytest.mark.slow
 def test_a_lost_cache_gives_the_same_release_again(runs):
     _, (_, (project, _)) = runs
     before = {p.name: p.read_bytes() for p in (project.folder / "results/mine").iterdir()}
@@ -358,6 +359,7 @@ def test_a_lost_cache_gives_the_same_release_again(runs):
     assert after == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("entry", "changes", "message"),
     [
