@@ -11,6 +11,7 @@ from graphdp.audit import front_door, graph_pairs, whole_plan
 from graphdp.audit.bound import CONFIDENCE, lower_bound
 from graphdp.audit.canaries import HIDDEN, Training
 from graphdp.audit.claims import Claim
+from graphdp.audit.edge_claims import edge_claims
 from graphdp.audit.graph_pairs import Construction, Mechanism
 from graphdp.audit.lattice_claims import lattice_claims
 from graphdp.audit.replacement import replacement_claims
@@ -28,7 +29,7 @@ from graphdp.privacy.protection import protects_nodes
 _NODE = {"num_train": 19800, "batch_size": 256, "epochs": 10, "max_grad_norm": 1.0}
 #: Out-degree bound of the constructions. The noise multiplier does not depend on it.
 _MAX_DEGREE = 4
-_EDGE_DELTA, _NODE_DELTA = 1e-6, 1e-5
+_NODE_DELTA = 1e-5
 #: Of the constructions for DP-Adam; its noise alone does not depend on it.
 _HOPS = 2
 
@@ -124,34 +125,15 @@ def _attack_without_node(degree_bound: str):
     return attack
 
 
-def _edge_claims() -> list[Claim]:
-    found = []
-    for hops, epsilon, share in ((1, 1, 2.0), (1, 4, 1.0), (2, 4, 0.5)):
-        published = gap_plan("edge", hops)
-        _, corrected = analyses("edge", {"hops": hops}, None)
-        for name, plan, adjacency, expected in (
-            ("directed", published, "edge_directed", "tight"),
-            ("undirected-published", published, "edge_undirected", "exceeds"),
-            ("undirected-corrected", corrected, "edge_undirected", "below"),
-        ):
-            found.append(
-                Claim(
-                    name=f"gap-edge-{name}-k{hops}-eps{epsilon}",
-                    family=f"GAP, edge level, {name.replace('-', ' edge, ')}"
-                    + (" edge" if name == "directed" else ""),
-                    title=f"K = {hops}",
-                    attacks=AGGREGATION,
-                    plan=plan,
-                    reference=published,
-                    target_epsilon=epsilon,
-                    delta=_EDGE_DELTA,
-                    adjacency=adjacency,
-                    expected=expected,
-                    attack=_attack_edge,
-                    share=share,
-                )
-            )
-    return found
+_EDGE_CLAIMS = edge_claims(
+    "gap",
+    "GAP",
+    AGGREGATION,
+    ((1, 1, 2.0), (1, 4, 1.0), (2, 4, 0.5)),
+    lambda hops: tuple(analyses("edge", {"hops": hops}, None)),
+    lambda hops, adjacency: _attack_edge,
+    corrected="below",
+)
 
 
 def _node_claims() -> list[Claim]:
@@ -310,7 +292,7 @@ NOTES = (
     "the largest over all constructions, at a joint confidence of 95 %.",
 )
 CLAIMS = (
-    *_edge_claims(),
+    *_EDGE_CLAIMS,
     *_node_claims(),
     _whole_claim(),
     *_degree_bound_claims("gap-node-participant", "participant", "participant"),

@@ -9,6 +9,7 @@ from graphdp.audit import whole_plan
 from graphdp.audit.bound import lower_bound
 from graphdp.audit.canaries import HIDDEN, Training
 from graphdp.audit.claims import Claim
+from graphdp.audit.edge_claims import edge_claims
 from graphdp.audit.lattice_claims import lattice_claims
 from graphdp.graphs.bounds import bound_name
 from graphdp.methods.progap import sum_attack, whole_attack
@@ -20,7 +21,7 @@ from graphdp.privacy.plan import Plan
 from graphdp.releases.cache import AggregateCache
 
 STAGES = "graphdp.methods.progap.method.fit"
-_EDGE_DELTA, _NODE_DELTA = 1e-6, 1e-5
+_NODE_DELTA = 1e-5
 _MAX_DEGREE, _SENDERS = 4, 300
 #: ProGAP as it is trained here: in a step or two, since it is the sums that are looked at.
 _SMALL = {"hidden": 4, "base_layers": 1, "layerwise": False, "history": False}
@@ -51,34 +52,20 @@ def _attack(sums: Sums, setting: dict[str, Any], analysis: str):
     return attack
 
 
-def _edge_claims() -> list[Claim]:
-    found = []
-    for depth, epsilon, share in ((1, 1, 4.0), (1, 4, 2.0), (2, 4, 2.0)):
-        published, corrected = analyses("edge", {"depth": depth}, None)
-        for name, plan, adjacency, expected in (
-            ("directed", published, "edge_directed", "tight"),
-            ("undirected-published", published, "edge_undirected", "exceeds"),
-            ("undirected-corrected", corrected, "edge_undirected", "tight"),
-        ):
-            sums = sum_attack.edge(undirected=adjacency == "edge_undirected")
-            found.append(
-                Claim(
-                    name=f"progap-edge-{name}-k{depth}-eps{epsilon}",
-                    family=f"ProGAP, edge level, {name.replace('-', ' edge, ')}"
-                    + (" edge" if name == "directed" else ""),
-                    title=f"K = {depth}",
-                    attacks=STAGES,
-                    plan=plan,
-                    reference=published,
-                    target_epsilon=epsilon,
-                    delta=_EDGE_DELTA,
-                    adjacency=adjacency,
-                    expected=expected,
-                    attack=_attack(sums, _SMALL | {"depth": depth}, "gdp"),
-                    share=share,
-                )
-            )
-    return found
+def _attack_one_edge(depth: int, adjacency: str):
+    sums = sum_attack.edge(undirected=adjacency == "edge_undirected")
+    return _attack(sums, _SMALL | {"depth": depth}, "gdp")
+
+
+_EDGE_CLAIMS = edge_claims(
+    "progap",
+    "ProGAP",
+    STAGES,
+    ((1, 1, 4.0), (1, 4, 2.0), (2, 4, 2.0)),
+    lambda depth: tuple(analyses("edge", {"depth": depth}, None)),
+    _attack_one_edge,
+    corrected="tight",
+)
 
 
 def _node_claims() -> list[Claim]:
@@ -146,7 +133,7 @@ def _whole_claim() -> Claim:
 
 
 CLAIMS = (
-    *_edge_claims(),
+    *_EDGE_CLAIMS,
     *_node_claims(),
     _whole_claim(),
     *lattice_claims("progap", "ProGAP's stages", Training(fit, _FIT, _reads), _plan),
