@@ -29,6 +29,8 @@ class Execution:
         the L2 clip of a record's gradient. batch_size: what a noisy sum is divided by. None for
         releases.
     sensitivity: L2 sensitivity that σ is set for; None for rounds.
+    records: what a record of a round is and how it is drawn, in words, where it is more than one
+        node; "" else. noise: "gaussian", or another shape's name.
     draws: Gaussian numbers that were drawn, one per coordinate of what was noised; 0 in a plan,
         which does not know, and not compared.
     """
@@ -40,6 +42,8 @@ class Execution:
     max_grad_norm: float | None = None
     batch_size: int | None = None
     sensitivity: float | None = None
+    records: str = ""
+    noise: str = "gaussian"
     draws: int = field(default=0, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
@@ -56,6 +60,8 @@ _WORDS = {
     "max_grad_norm": "clip norm",
     "batch_size": "batch divisor",
     "sensitivity": "sensitivity",
+    "records": "records",
+    "noise": "noise",
 }
 
 
