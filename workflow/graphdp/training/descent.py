@@ -31,7 +31,8 @@ class Rounds:
     sampling: "full" (all training nodes in every step) or "shuffle" (every node once an epoch, in
     batches), both without noise; "poisson" or "fixed" (without replacement) samples of
     (expected) size batch_size, exactly `steps` of them, with sums of gradients clipped to norm
-    max_grad_norm and noise of standard deviation noise_std, divided by batch_size.
+    max_grad_norm and noise of standard deviation noise_std, divided by batch_size. `noise_free`
+    allows noise of scale 0 (and no other), for comparisons without any privacy.
     """
 
     sampling: Literal["full", "shuffle", "poisson", "fixed"]
@@ -41,6 +42,7 @@ class Rounds:
     steps: int = 0
     max_grad_norm: float = math.inf
     noise_std: float = 0.0
+    noise_free: bool = False
 
     @property
     def private(self) -> bool:
@@ -51,7 +53,10 @@ class Rounds:
             raise GraphDPError(f"epochs is {self.epochs}: at least 1")
         if self.sampling != "full" and self.batch_size < 1:
             raise GraphDPError(f"batch_size is {self.batch_size}: at least 1")
-        if self.private and not (self.noise_std > 0 and math.isfinite(self.noise_std)):
+        if self.noise_free and not (self.private and self.noise_std == 0):
+            raise GraphDPError("noise-free rounds are sampled ones with noise of scale 0")
+        noisy = self.noise_std > 0 and math.isfinite(self.noise_std)
+        if self.private and not noisy and not self.noise_free:
             raise GraphDPError(
                 f"noise of scale {self.noise_std} with a finite ε: calibrate the noise"
             )
@@ -94,6 +99,7 @@ def descend(
     after_step: Callable[[], None] = lambda: None,
     after_epoch: Callable[[], None] = lambda: None,
     noise: NoiseSource = GridNoise,
+    mean: Callable[[Tensor, int], None] | None = None,
     observe: Observer | None = None,
     label: str = "",
 ) -> Execution | None:
@@ -103,6 +109,8 @@ def descend(
     gradients of their own losses, each clipped to norm `clip` unless that is None.
     train: int64 training nodes, distinct. stream: "sampling" and "noise" are appended to it.
     weight_decay: λ, of which λ times the parameters is added to each step's (noisy) mean gradient.
+    mean(sums, size): makes the noisy sums (P,) of a batch of `size` nodes, in place, the gradient
+    of a step, for code that does not divide them by `rounds.batch_size`.
     observe: called in every noisy round before its step is taken; noise: what draws it; for audits.
     """
     if np.unique(train).size != train.size:
@@ -116,6 +124,7 @@ def descend(
     gradients, done = torch.empty_like(values), 0
     values.grad = gradients
     clip = rounds.max_grad_norm if rounds.private else None
+    noisy = rounds.private and not rounds.noise_free
     epochs = batches(rounds, train.size, sample_generator(stream, rounds.noise_std))
     for epoch in progress(epochs, label, rounds.epochs) if label else epochs:
         for batch in epoch:
@@ -123,20 +132,22 @@ def descend(
             if batch.size:  # a Poisson sample may be empty: then the step is noise alone
                 chosen = nodes[torch.from_numpy(batch).to(values.device)]
                 add_gradient(chosen, gradients, clip)
-            if rounds.private:
+            if noisy:
                 drawn.add(gradients[None], std)
-                done += 1
                 if observe:
                     observe(values, gradients)
-            size = rounds.batch_size if rounds.private else batch.size
-            gradients.div_(size)
+            done += rounds.private
+            if mean:
+                mean(gradients, batch.size)
+            else:
+                gradients.div_(rounds.batch_size if rounds.private else batch.size)
             adam.step()
             after_step()
         after_epoch()
     if not bool(torch.isfinite(values).all()):
         raise GraphDPError("parameters became infinite: scale the features or lower the rate")
     assert done == (rounds.steps if rounds.private else 0), "rounds executed must be accounted"
-    if not rounds.private:
+    if not noisy:
         return None
     rate = rounds.sampling_rate
     if rounds.sampling == "fixed":  # reads no rate: it is what it was, of these nodes
@@ -147,7 +158,7 @@ def descend(
         rounds.noise_std,
         rate,
         rounds.max_grad_norm,
-        rounds.batch_size,
+        None if mean else rounds.batch_size,
         draws=done * values.numel(),
     )
 
