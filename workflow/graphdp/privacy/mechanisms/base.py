@@ -83,6 +83,8 @@ class Term:
     - "renyi": `renyi`.
     - "dp_accounting": `events`.
     - "pld": `events` if all terms of a plan have them, otherwise `loss_distributions`.
+    - "mixture": `mean_square` and `squares`.
+    - "published": `renyi`, at its own `orders`.
     """
 
     #: Its place among the terms of a plan. Sums and convolutions run in this order, and their
@@ -106,6 +108,13 @@ class Term:
     pure_share: ClassVar[float | None] = None
     #: The ε that is left however much noise there is.
     least_epsilon: ClassVar[float] = 0.0
+    #: The increasing Rényi orders at which a published claim is read.
+    orders: ClassVar[tuple[float, ...]] = ()
+
+    @property
+    def sketch(self) -> "Term":
+        """A term that is quicker to read, with an ε of at most this one's and near it."""
+        return self
 
     def plus(self, other: Self) -> Self:
         """Both terms as one."""
@@ -135,6 +144,15 @@ class Term:
         interval: width of their grid of losses, to which losses are rounded up if `pessimistic` (as
         accounting needs it), and down if not (as a lower bound on ε does).
         """
+        raise NotImplementedError
+
+    def mean_square(self, noise: float) -> float:
+        """x times the chance that the sum of squared shifts is above x, as x grows."""
+        raise NotImplementedError
+
+    def squares(self, noise: float, width: float) -> list[tuple[Any, int]]:
+        """Laws of squared shifts of Gaussians, in units of their noise, each with how often it
+        happens: chances of 0, width, 2 width, ..., rounded up; what is missing lies beyond."""
         raise NotImplementedError
 
 
