@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from graphdp.privacy.sub_graph_sums import BOTH, KNOWN, REVEALED, Step
+from graphdp.privacy.sub_graph_step import BOTH, KNOWN, REVEALED, Step
 from graphdp.privacy.sub_graphs import Laws, laws
 
 #: Distance of the points x, in standard deviations of the noise.
@@ -19,7 +19,11 @@ _SPACING = 0.04
 #: Points beyond the outermost mean: the noise is farther out with chance 1e-17.
 _REACH = 8.5
 #: Points at which a curve is kept.
-_PLACES = 2000
+_PLACES = 2500
+#: Levels rarer than this have few places of their own.
+_OFTEN = 1e-4
+#: Beyond this order a Rényi divergence counts as infinite: few multiplicities would decide it.
+_HIGHEST_ORDER = 64
 #: Added to every H for rounding: relative to 1 its terms are exact to 1e-16.
 _ROUNDING = 1e-15
 
@@ -100,7 +104,11 @@ def curves(step: Step, shift: float, interval: float) -> Curves:
     parts = parts if step.analysis == BOTH else [step]
     its = [laws(part) for part in parts]
     found = [nodes(one, shift) for one in its]
-    places = np.unique(np.concatenate([_places(*pair, interval) for pair in found]))
+    places = np.unique(
+        np.concatenate(
+            [_places(one, *pair, interval) for one, pair in zip(its, found, strict=True)]
+        )
+    )
     best = None
     for one, pair in zip(its, found, strict=True):
         values = [_largest(one, direction, places * interval) for direction in pair]
@@ -110,12 +118,23 @@ def curves(step: Step, shift: float, interval: float) -> Curves:
     return Curves(places, *best)
 
 
-def _places(leaving: Nodes, entering: Nodes, interval: float) -> np.ndarray:
-    """Multiples of the interval where losses lie, as many as are kept."""
-    levels = leaving.losses.shape[1]
-    some = np.unique(np.linspace(0, levels - 1, 12).astype(int))
-    all_of = np.concatenate([leaving.losses[:, some].ravel(), entering.losses[:, some].ravel()])
-    found = np.unique(np.rint(all_of / interval).astype(np.int64))
+def _places(its: Laws, leaving: Nodes, entering: Nodes, interval: float) -> np.ndarray:
+    """Multiples of the interval where losses lie, as many as are kept, most of them of levels that
+    are not rare."""
+    heaviest = its.weights.max(axis=0)
+    often, seldom = np.flatnonzero(heaviest > _OFTEN), np.flatnonzero(heaviest <= _OFTEN)
+    losses = []
+    for levels, thinned in (
+        (often[:: -(-often.size // 16)], 1),
+        (seldom[:: 1 + seldom.size // 8], 8),
+    ):
+        for level in levels:
+            # Beyond these the one curve or the other is a straight line.
+            bent = np.minimum(leaving.values[:, level], entering.values[::-1, level]) > _ROUNDING
+            found = leaving.losses[bent, level]
+            losses.append(np.append(found[::thinned], found[-1:]))
+    found = np.unique(np.rint(np.concatenate(losses) / interval).astype(np.int64))
+    found = np.union1d(found, -found)
     kept = np.unique(np.linspace(0, found.size - 1, min(found.size, _PLACES)).astype(int))
     return np.union1d(found[kept], np.arange(-2, 3))
 
@@ -173,27 +192,28 @@ def renyi(step: Step, shift: float, order: float) -> float:
         shifts = its.up.argmax(axis=0) * shift
         moments = order * (order - 1) * shifts**2 / 2
         return _largest_moment(moments, its.weights) / (order - 1)
-    found = []
-    log_up, log_down, points = _log_densities(step, shift, order)
-    for first, second in ((log_up, log_down), (log_down, log_up)):
-        moments = order * first + (1 - order) * second - points[:, None] ** 2 / 2
-        top = moments.max(axis=0)
-        step_width = points[1] - points[0]
-        total = np.exp(moments - top).sum(axis=0) * step_width / math.sqrt(2 * math.pi)
-        found.append(_largest_moment(top + np.log(total), its.weights))
-    return max(0.0, *found) / (order - 1)
+    if order > _HIGHEST_ORDER:
+        return math.inf
+    means = np.arange(its.up.shape[0]) * shift
+    far = (2 * order - 1) * means[-1] + 12.0
+    points, width = np.linspace(-far, far, max(801, math.ceil(16 * far)), retstep=True)
+    moments = np.full((2, its.up.shape[1]), -np.inf)
+    for start in range(0, points.size, 512):  # bounds the working memory
+        part = points[start : start + 512]
+        log_up, log_down = _log_ratio(part, means, its.up), _log_ratio(-part, means, its.down)
+        log_up -= part[:, None] ** 2 / 2
+        log_down -= part[:, None] ** 2 / 2
+        for moment, first, second in zip(
+            moments, (log_up, log_down), (log_down, log_up), strict=True
+        ):
+            values = order * first + (1 - order) * second
+            top = values.max(axis=0)
+            np.logaddexp(moment, top + np.log(np.exp(values - top).sum(axis=0)), out=moment)
+    moments += math.log(width / math.sqrt(2 * math.pi))
+    return max(0.0, *(_largest_moment(one, its.weights) for one in moments)) / (order - 1)
 
 
 def _largest_moment(moments: np.ndarray, weights: np.ndarray) -> float:
     """log of the largest Σ w e^moment over the rows of `weights`."""
     top = moments.max()
     return float(top + np.log((weights @ np.exp(moments - top)).max()))
-
-
-def _log_densities(step: Step, shift: float, order: float) -> tuple[np.ndarray, ...]:
-    """log P*/N(0, 1) and log Q*/N(0, 1) of all levels on points that reach as far as needed."""
-    its = laws(step)
-    far = (2 * order - 1) * (its.up.shape[0] - 1) * shift + 12.0
-    points = np.linspace(-far, far, max(801, math.ceil(16 * far)))
-    means = np.arange(its.up.shape[0]) * shift
-    return _log_ratio(points, means, its.up), _log_ratio(-points, means, its.down), points

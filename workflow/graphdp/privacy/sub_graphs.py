@@ -36,8 +36,8 @@ the sum is one known vector: a' = 0. A node that is never a centre: a = 2j alway
 of j ~ Bin(D, qp), without 1 - q for a node that is never a centre. Gaussians of known shift.
 
 Neither of the last two holds where a peripheral that is a centre stays: z is then in j bags and has
-a sub-graph of its own. Under the rule the first does not hold: z's coin decides what is in the
-bags, so that, given E_i, the two worlds' coins are no longer those above.
+a sub-graph of its own. Under the rule the first does not hold: whether a lister is a centre decides
+whether it stays in the bags of all others, so that its hidden coin moves other vectors too.
 
 **How many lists.** D is nobody's secret but is not read from data: all D up to a public number are
 covered. By monotonicity fewer lists at one rate are dominated, so that D < M is by D = M, and
@@ -57,14 +57,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphdp.errors import GraphDPError
-from graphdp.privacy.sub_graph_sums import HIDDEN, KNOWN, Step
+from graphdp.privacy.sub_graph_step import HIDDEN, KNOWN, Step
 
 #: Chance of what is not followed, per round; it is added to δ.
 _TAIL = 1e-17
 #: So little chance may be moved to a larger number of listers without being seen.
 _MOVED = 1e-7
-#: Exact up to this many lists at least, and 16 M.
-_EXACT = 48
+#: Exact up to this many lists at least, and 24 M.
+_EXACT = 80
 #: From so many lists on one Poisson law stands for all known multiplicities.
 _KNOWN_EXACT = 1024
 
@@ -91,9 +91,9 @@ def blocks(step: Step) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
     if step.rate_lists:
         return [(step.most_lists, step.most_lists)], []
     few: list[tuple[int, int]] = []
-    last = min(step.most_lists, max(16 * step.neighbors, _EXACT))
+    last = min(step.most_lists, max(24 * step.neighbors, _EXACT))
     if step.analysis == KNOWN:
-        last = min(step.most_lists, max(16 * step.neighbors, _KNOWN_EXACT))
+        last = min(step.most_lists, max(24 * step.neighbors, _KNOWN_EXACT))
     start = min(step.neighbors, last)
     while start <= last:
         end = min(last, max(start, int(1.015 * start))) if step.neighbors > 5 else start

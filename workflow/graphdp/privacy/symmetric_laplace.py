@@ -26,7 +26,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from graphdp.privacy.sub_graph_sums import KNOWN, Step
+from graphdp.privacy.sub_graph_step import KNOWN, Step
 from graphdp.privacy.sub_graphs import law_of_numbers
 
 #: Orders at which the authors' code looks (its σ is found by them).

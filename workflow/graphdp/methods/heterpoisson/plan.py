@@ -14,7 +14,7 @@ from graphdp.privacy.assumptions import (
 )
 from graphdp.privacy.plan import Plan, Sensitivity, SubGraphDPSGD, SubGraphLaplace, UnnoisedRelease
 from graphdp.privacy.plan_parts import check_given, check_known_level, not_private
-from graphdp.privacy.sub_graph_sums import ANALYSES
+from graphdp.privacy.sub_graph_step import ANALYSES
 
 _QUERY = "sum of clipped gradients of sub-graphs"
 _PHASE = "training"

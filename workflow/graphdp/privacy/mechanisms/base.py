@@ -276,6 +276,60 @@ class NoisySums(Mechanism):
         return self.max_grad_norm.value
 
 
+class SubGraphSums(NoisySums):
+    """What rounds over sub-graphs have in common, whatever their noise.
+
+    Fields besides those of `NoisySums`: sampling_rate (q), batch_size (the fixed divisor),
+    num_neighbors (M), overlap (what is done with peripherals that are centres), most_lists.
+    """
+
+    #: Of its noise: "gaussian" or another shape's name, and its words in a statement.
+    noise: ClassVar[str]
+    noise_words: ClassVar[str]
+    inference: ClassVar[str] = (
+        "A prediction reads the queried node's features and those of some of its neighbours among "
+        "nodes that did not train, without noise; no training node is read."
+    )
+    reads_sub_graphs: ClassVar[bool] = True
+
+    sampling_rate: float
+    batch_size: int
+    num_neighbors: int
+    overlap: str
+    most_lists: int
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds are run."""
+        return self.steps
+
+    def execution(
+        self, noise_multiplier: float, num_train: int, max_grad_norm: float | None
+    ) -> Execution:
+        """Poisson rounds of sub-graphs, each gradient clipped to C/2, divided by `batch_size`."""
+        return Execution(
+            "poisson",
+            self.rounds,
+            self.noise_std(noise_multiplier),
+            self.sampling_rate,
+            self.max_grad_norm.value / 2,
+            self.batch_size,
+            records=f"sub-graphs of {self.num_neighbors} neighbours, overlap {self.overlap}",
+            noise=self.noise,
+        )
+
+    def statement_entry(self, noise_multiplier: float | None) -> dict[str, Any]:
+        """As the base class says."""
+        return self._gaussian_entry(
+            self.max_grad_norm,
+            noise_multiplier,
+            query=f"{self.query}{self.noise_words}",
+            count=self.steps,
+            sampling="poisson",
+            sampling_rate=self.sampling_rate,
+        )
+
+
 def check_rounds(mechanism: Any) -> None:
     """Refuse a sampled phase without a rate, a number of steps or a clip; the rate as a float."""
     query, rate, steps = mechanism.query, mechanism.sampling_rate, mechanism.steps
@@ -294,3 +348,13 @@ def check_clip(mechanism: Any) -> None:
         mechanism.max_grad_norm.value > 0,
         f"{mechanism.query}: max_grad_norm is {mechanism.max_grad_norm.value}; it must be above 0",
     )
+
+
+def check_sub_graphs(mechanism: Any) -> None:
+    """`check_rounds`, and refuse counts that are none."""
+    check_rounds(mechanism)
+    for name in ("batch_size", "num_neighbors", "most_lists"):
+        value = getattr(mechanism, name)
+        require(
+            is_count(value), f"{mechanism.query}: {name} is {value!r}; give a whole number, 0 or up"
+        )

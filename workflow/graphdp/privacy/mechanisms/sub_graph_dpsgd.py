@@ -8,12 +8,14 @@ from graphdp.privacy.mechanisms.base import (
     Curve,
     Sensitivity,
     Steps,
+    SubGraphSums,
     Term,
+    check_sub_graphs,
     is_count,
     one_of,
     require,
 )
-from graphdp.privacy.sub_graph_sums import ANALYSES, KNOWN, Step, SubGraphSums, check_sub_graphs
+from graphdp.privacy.sub_graph_step import ANALYSES, KNOWN, Step
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,13 @@ from graphdp.privacy.mechanisms.base import (
     Curve,
     Sensitivity,
     Steps,
+    SubGraphSums,
     Term,
+    check_sub_graphs,
     is_count,
     one_of,
     require,
 )
-from graphdp.privacy.sub_graph_sums import SubGraphSums, check_sub_graphs
 
 if TYPE_CHECKING:
     import numpy as np
