@@ -23,6 +23,8 @@ from graphdp.privacy.plan import (
     PoissonGroupDPSGD,
     PureRelease,
     Sensitivity,
+    SubGraphDPSGD,
+    SubGraphLaplace,
     UnnoisedRelease,
     WithoutReplacementDPSGD,
 )
@@ -30,6 +32,7 @@ from graphdp.privacy.statement_form import MechanismEntry
 from graphdp.privacy.statement_words import inference, releases
 
 UNIT = Sensitivity(1.0, "1", "by definition")
+CLIP = Sensitivity(3.0, "C", "x")
 SUMS = GaussianReleases("sums", UNIT, 3, "aggregation")
 DEGREES = FixedPureRelease("degrees", UNIT, 0.5, "degrees")
 
@@ -49,6 +52,8 @@ def examples():
         WithoutReplacementDPSGD("q", 0.1, 7, Sensitivity(3.0, "2C", "x"), "p"),
         PoissonGroupDPSGD("q", 0.1, 7, 4, Sensitivity(3.0, "C", "x"), 2.5, "p"),
         mechanisms.KINDS["fixed_size_dpsgd"]("q", 90, 9, 4, 7, Sensitivity(24.0, "2gC", "x"), "p"),
+        SubGraphDPSGD("q", 0.1, 7, CLIP, 9, 2, "kept", 90, 0, True, "hidden_coins", "p"),
+        SubGraphLaplace("q", 0.1, 7, 8, CLIP, 9, 2, "zeroed", 90, "one_dimension", "p"),
         PureRelease("q", UNIT, 0.25, "p"),
         DEGREES,
         UnnoisedRelease("q", "p"),
@@ -64,9 +69,8 @@ def test_every_file_is_a_kind_and_every_kind_is_tried_here():
 def test_every_kind_survives_json_and_has_an_entry(mechanism, noise):
     assert mechanisms.from_dict(mechanisms.to_dict(mechanism)) == mechanism
     entry = MechanismEntry(**mechanism.statement_entry(noise))
-    assert (entry.kind, entry.query, entry.phase) == (
-        mechanism.kind, mechanism.query, mechanism.phase
-    )  # fmt: skip
+    query = mechanism.query + getattr(mechanism, "noise_words", "")
+    assert (entry.kind, entry.query, entry.phase) == (mechanism.kind, query, mechanism.phase)
     if mechanism.noise_unit is not None:
         expected = None if noise is None else pytest.approx(noise * mechanism.noise_unit)
         assert entry.noise_std == expected
@@ -83,6 +87,8 @@ def test_units_of_noise():
         "without_replacement_dpsgd": 3.0,
         "poisson_group_dpsgd": 7.5,
         "fixed_size_dpsgd": 24.0,
+        "sub_graph_dpsgd": 3.0,
+        "sub_graph_laplace": 3.0,
         "pure": None,
         "fixed_pure": None,
         "unnoised": None,

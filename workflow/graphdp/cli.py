@@ -9,17 +9,15 @@ import json
 import math
 import os
 import sys
-import types
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cache
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Any
 
 from pydantic import ValidationError
 
 from graphdp.errors import GraphDPError
 from graphdp.methods import registry
 from graphdp.methods.card import Card
+from graphdp.methods.options import options, plan_fields, type_of
 from graphdp.privacy.calibration import Calibration, calibrate, default_delta
 from graphdp.privacy.plan import Plan
 from graphdp.privacy.protection import (
@@ -40,78 +38,6 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> None:
         self.exit(2, f"graphdp: {message}; see {self.prog} --help\n")
-
-
-@dataclass
-class _Option:
-    """An option of `graphdp calibrate`: one hyperparameter, of all methods that have it."""
-
-    type: type
-    choices: list[str] = field(default_factory=list)
-    methods: dict[str, list[str]] = field(default_factory=dict)  # description -> who has it
-
-    @property
-    def help(self) -> str:
-        return "; ".join(f"{words} ({', '.join(of)})" for words, of in self.methods.items())
-
-
-class _Watched(dict):
-    """A setting that remembers which hyperparameters were looked at."""
-
-    def __init__(self, values: dict[str, Any]):
-        super().__init__(values)
-        self.read: set[str] = set()
-
-    def __getitem__(self, name: str) -> Any:
-        self.read.add(name)
-        return super().__getitem__(name)
-
-    def __contains__(self, name: object) -> bool:
-        self.read.add(str(name))
-        return super().__contains__(name)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        self.read.add(name)
-        return super().get(name, default)
-
-
-def _plan_fields(its: Card, level: str) -> list[str]:
-    """The hyperparameters that a method's plan reads at a level, in the order of its settings."""
-    if level_kind(level) not in its.levels:
-        return []
-    settings = its.settings(level)
-    watched = _Watched(settings().model_dump(exclude_none=True))
-    its.plan(level, watched)
-    return [name for name in settings.model_fields if name in watched.read]
-
-
-@cache
-def _options() -> dict[str, _Option]:
-    """Every hyperparameter that some method's plan reads, by name."""
-    found: dict[str, _Option] = {}
-    for its in registry.cards().values():
-        for kind in filter(is_private, its.levels):
-            for name in _plan_fields(its, kind.replace("k", "k1")):
-                info = its.levels[kind].model_fields[name]
-                value, choices = _type_of(info.annotation)
-                option = found.setdefault(name, _Option(value))
-                option.choices += [c for c in choices if c not in option.choices]
-                if its.name not in itertools.chain(*option.methods.values()):
-                    option.methods.setdefault(info.description or "", []).append(its.name)
-    return found
-
-
-def _type_of(annotation: Any) -> tuple[type, list[str]]:
-    """The type of a hyperparameter's value on the command line, and its choices, if it has any."""
-    if get_origin(annotation) is Annotated:
-        return _type_of(get_args(annotation)[0])
-    if get_origin(annotation) in (Union, types.UnionType):
-        (given,) = (one for one in get_args(annotation) if one is not type(None))
-        return _type_of(given)
-    if get_origin(annotation) is Literal:
-        values = get_args(annotation)
-        return (bool, []) if isinstance(values[0], bool) else (str, [str(v) for v in values])
-    return annotation, []
 
 
 def _examples() -> str:
@@ -158,7 +84,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--nodes", type=int, help="number of all nodes (where nodes are protected, delta counts it)"
     )
     group = command.add_argument_group("hyperparameters that the plan reads")
-    for name, option in _options().items():
+    for name, option in options().items():
         flag = f"--{name.replace('_', '-')}"
         words = option.help.replace("%", "%%")
         if option.type is bool:
@@ -204,19 +130,17 @@ def _level(text: str) -> str:
     raise argparse.ArgumentTypeError(f"invalid choice: {text!r} (choose {known})")
 
 
-def _plan(arguments: argparse.Namespace) -> Plan:
-    """The plan that a method states first, for the hyperparameters given."""
+def _plan(arguments: argparse.Namespace, chosen: dict[str, Any] | None = None) -> Plan:
+    """The plan that a method states first, for the hyperparameters given and those `chosen`."""
     its, level = registry.card(arguments.method), arguments.level
     where = f"{its.name}, {level} level"
     if level_kind(level) not in its.levels and (its.reads_edges or protects_nodes(level)):
         kinds = ["k<number>" if kind == "k" else kind for kind in its.levels if is_private(kind)]
         raise GraphDPError(f"{its.name} has no level {level}; choose {', '.join(kinds)}")
-    fields = _plan_fields(its, level)
+    fields = plan_fields(its, level)
     given = {
-        name: getattr(arguments, name)
-        for name in _options()
-        if getattr(arguments, name) is not None
-    }
+        name: getattr(arguments, name) for name in options() if getattr(arguments, name) is not None
+    } | (chosen or {})
     for name in given:
         if name not in fields:
             raise GraphDPError(f"{where}, reads no --{name.replace('_', '-')}; leave it out")
@@ -243,7 +167,7 @@ def _setting(its: Card, level: str, fields: Sequence[str], given: dict[str, Any]
         for name in fields
         if name not in given
         and name not in settings.IF_NOT_GIVEN
-        and _type_of(settings.model_fields[name].annotation)[0] is int
+        and type_of(settings.model_fields[name].annotation)[0] is int
     ]
     if missing:
         raise GraphDPError(f"{its.name}, {level} level: give {', '.join(missing)}")
@@ -314,14 +238,40 @@ def render(calibration: Calibration) -> str:
     return "\n".join(lines)
 
 
+def _plans(arguments: argparse.Namespace) -> list[tuple[dict[str, Any], Plan]]:
+    """The plan for every choice of what the method's card has tried and that is not given.
+
+    Raises GraphDPError where no choice has a plan.
+    """
+    tried = registry.card(arguments.method).tried
+    free = [name for name in tried if getattr(arguments, name) is None]
+    found, refused = [], []
+    for values in itertools.product(*(tried[name] for name in free)):
+        chosen = dict(zip(free, values, strict=True))
+        try:
+            found.append((chosen, _plan(arguments, chosen)))
+        except GraphDPError as error:
+            refused.append(error)
+    if not found:
+        raise refused[0]
+    return found
+
+
 def _calibrate(arguments: argparse.Namespace) -> str:
-    plan = _plan(arguments)
-    delta = _delta(arguments, plan)
-    _check_delta(plan, delta, arguments)
-    result = calibrate(plan, arguments.epsilon, delta, with_pld=True)
+    best = None
+    for chosen, plan in _plans(arguments):
+        delta = _delta(arguments, plan)
+        if best is None:
+            _check_delta(plan, delta, arguments)
+        result = calibrate(plan, arguments.epsilon, delta, with_pld=True)
+        if best is None or (result.noise_multiplier or 0) < (best[1].noise_multiplier or 0):
+            best = chosen, result
+    chosen, result = best
     if arguments.json:
-        return json.dumps(result.to_dict(), indent=2, ensure_ascii=False)
-    return render(result)
+        value = result.to_dict() | ({"chosen": chosen} if chosen else {})
+        return json.dumps(value, indent=2, ensure_ascii=False)
+    names = ", ".join(f"{name} {value}" for name, value in chosen.items())
+    return render(result) + (f"\n\nOf the least noise: {names}." if names else "")
 
 
 def _key(arguments: argparse.Namespace) -> str:

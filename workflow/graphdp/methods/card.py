@@ -95,6 +95,8 @@ class Card:
     level_titles: level -> its title there, where that is not `title` with the level's suffix.
     as_implemented_of: the id of the method of which this is the authors' code, if it is that.
     unnamed: hyperparameters that a row names only where they are not the published ones -> these.
+    tried: hyperparameters of which `graphdp calibrate`, where one is not given, tries all of these
+        values and reports the one that needs the least noise.
     examples: options of `graphdp calibrate` that answer a question, for its help.
     words: for its privacy statement.
     """
@@ -111,6 +113,7 @@ class Card:
     level_titles: Mapping[str, str] = field(default_factory=dict)
     as_implemented_of: str = ""
     unnamed: Mapping[str, Any] = field(default_factory=dict)
+    tried: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     examples: tuple[str, ...] = ()
     words: Words = field(default_factory=Words)
 

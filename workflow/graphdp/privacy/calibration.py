@@ -8,6 +8,7 @@ independent libraries agree on the Rényi accounting.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from graphdp.errors import GraphDPError
@@ -25,6 +26,8 @@ LEAST_SHARE = 0.99
 LEAST_EPSILON = 1e-6
 #: Noise multipliers outside this range mean that the target cannot be met in earnest.
 _LEAST_NOISE, _MOST_NOISE = 1e-6, 1e9
+#: From the noise of a sketch on, which is near the one that is sought.
+_FROM_SKETCH = 1.01
 
 
 @dataclass(frozen=True)
@@ -176,7 +179,15 @@ def calibrate(
             noise = math.nextafter(noise, math.inf)
     else:
         stride = min(term.stride for term in composition.terms)
-        noise = _smallest_noise(lambda x: accounting.epsilon(plan, x, delta), aim, what, stride)
+        start = 1.0
+        if composition.sketch != composition:
+            start = _smallest_noise(
+                lambda x: accounting.sketched_epsilon(plan, x, delta), aim, what, stride
+            )
+            stride = _FROM_SKETCH
+        noise = _smallest_noise(
+            cache(lambda x: accounting.epsilon(plan, x, delta)), aim, what, stride, start
+        )
     if not noise > 0:
         raise GraphDPError(f"{what}: noise multiplier {noise!r} for a finite epsilon; report a bug")
     if accounting.second(composition):
@@ -187,15 +198,19 @@ def calibrate(
 
 
 def _smallest_noise(
-    epsilon_at: Callable[[float], float], aim: float, what: str, stride: float = 4.0
+    epsilon_at: Callable[[float], float],
+    aim: float,
+    what: str,
+    stride: float = 4.0,
+    start: float = 1.0,
 ) -> float:
     """The least noise with ε ≤ `aim`, from the private side: within 1 + `TOLERANCE` of it.
 
-    stride: factor by which the noise goes up or down until it brackets the root.
+    stride: factor by which the noise goes up or down from `start` until it brackets the root.
     """
     from scipy.optimize import brentq
 
-    high = 1.0
+    high = start
     while epsilon_at(high) > aim:
         high *= stride
         if high > _MOST_NOISE:

@@ -32,6 +32,8 @@ from graphdp.privacy.mechanisms.gaussian import GaussianReleases
 from graphdp.privacy.mechanisms.poisson_dpsgd import PoissonDPSGD
 from graphdp.privacy.mechanisms.poisson_group_dpsgd import PoissonGroupDPSGD
 from graphdp.privacy.mechanisms.pure import PureRelease
+from graphdp.privacy.mechanisms.sub_graph_dpsgd import SubGraphDPSGD
+from graphdp.privacy.mechanisms.sub_graph_laplace import SubGraphLaplace
 from graphdp.privacy.mechanisms.unnoised import UnnoisedRelease
 from graphdp.privacy.mechanisms.without_replacement_dpsgd import WithoutReplacementDPSGD
 from graphdp.privacy.protection import (
@@ -55,6 +57,8 @@ __all__ = [
     "PoissonGroupDPSGD",
     "PureRelease",
     "Sensitivity",
+    "SubGraphDPSGD",
+    "SubGraphLaplace",
     "UnnoisedRelease",
     "WithoutReplacementDPSGD",
     "dpsgd_rounds",
@@ -129,6 +133,11 @@ class Composition:
     def method(self) -> str:
         """How the primary accountant composes it, in words; "" for what composes exactly."""
         return "; ".join(dict.fromkeys(term.method for term in self.terms if term.method))
+
+    @property
+    def sketch(self) -> "Composition":
+        """The same of quicker terms, or the composition itself."""
+        return Composition(tuple(term.sketch for term in self.terms))
 
     @property
     def lasting(self) -> "Composition":

@@ -207,6 +207,22 @@ ADJACENCIES: dict[str, Adjacency] = {
             ),
         ),
         Adjacency(
+            "participant_peripheral",
+            counts="nodes",
+            published_counts="train",
+            hides_presence=True,
+            meaning="one node without a training label takes part or not, other nodes' lists fixed",
+            briefly="participant without a label",
+            unit="one node without a training label that takes part with its features and "
+            "out-edges, or does not",
+            promise=(
+                "Node level, participant without a training label: the graph is fixed and every "
+                "other node keeps its list of neighbours; whether one person who is never trained "
+                "on, but may be a neighbour of those who are, takes part changes the probability "
+                "of any outcome by at most a factor exp(ε), except with probability about δ."
+            ),
+        ),
+        Adjacency(
             "k_neighbor",
             counts="nodes",
             meaning="one node's features, label, and {k} each of its in- and out-edges replaced",
@@ -334,9 +350,11 @@ class Words:
     edges: what of a node's edges is protected at node level, as a sentence ("" for none; "{splits}"
     stands for the nodes that it speaks of).
     sampled: what a degree bound by sampling draws from. candidates: which edges public candidates
-    leave.
+    leave. declared: what a bound says that nothing enforces, where degrees are not bounded by
+    sampling.
     """
 
     edges: str = ""
     sampled: str = "each node's out-list"
     candidates: str = "edges to a node's public candidates, drawn without its edges"
+    declared: str = ""

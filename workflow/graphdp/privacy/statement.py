@@ -237,7 +237,7 @@ def _noise(entry: dict[str, Any]) -> float:
 
 def _guarantee(plan: Plan, settings: dict[str, Any], words: Words) -> Guarantee:
     bound = None
-    sampled = CANDIDATES_ARE_PUBLIC not in plan.assumptions
+    sampled = CANDIDATES_ARE_PUBLIC not in plan.assumptions and not words.declared
     if "max_degree" in settings:
         bound = DegreeBound(
             max_degree=settings["max_degree"],
@@ -245,6 +245,8 @@ def _guarantee(plan: Plan, settings: dict[str, Any], words: Words) -> Guarantee:
                 f"uniform sample without replacement of {words.sampled}"
                 if sampled
                 else words.candidates
+                if CANDIDATES_ARE_PUBLIC in plan.assumptions
+                else words.declared
             ),
             # With node r gone another neighbour takes its place in a sampled list.
             data_dependent=sampled,

@@ -10,6 +10,8 @@ Accountants (the name goes into every artefact):
 - "pld": Google's privacy-loss-distribution accountant, pessimistic rounding. The tight value.
 - "exact": closed form for Gaussian releases alone (Balle and Wang 2018, Theorem 8).
 - "renyi": Rényi divergences in closed form or by quadrature, as the cross-check of "pld".
+- "mixture": Gaussians of random and known shift, averaged over it. Tight, rounded pessimistically.
+- "published": a theorem's Rényi divergences, at the orders that its authors' code takes.
 
 An accountant adds up what a plan's terms (`graphdp.privacy.mechanisms`) say of themselves, and each
 term names the accountants that know it. `primary` is the first of `PRIMARY` that knows all of them.
@@ -44,6 +46,11 @@ from graphdp.privacy.accounting.by_google import (
     pld_epsilon,
     pld_parts_epsilon,
 )
+from graphdp.privacy.accounting.by_mixture import (
+    mixture_delta,
+    mixture_epsilon,
+    mixture_parts_epsilon,
+)
 from graphdp.privacy.accounting.closed_form import gaussian_delta, gaussian_epsilon
 from graphdp.privacy.accounting.orders import (
     RDP_CONVERSION,
@@ -53,7 +60,12 @@ from graphdp.privacy.accounting.orders import (
     conversion_floor,
     smallest_over_orders,
 )
-from graphdp.privacy.accounting.quadrature import renyi_delta, renyi_epsilon, renyi_rdp_curve
+from graphdp.privacy.accounting.quadrature import (
+    published_parts_epsilon,
+    renyi_delta,
+    renyi_epsilon,
+    renyi_rdp_curve,
+)
 from graphdp.privacy.plan import Composition, Plan
 
 __all__ = [
@@ -82,12 +94,19 @@ __all__ = [
     "primary",
     "rdp_curve",
     "second",
+    "sketched_epsilon",
     "smallest_over_orders",
 ]
 
 ACCOUNTANTS = ("autodp", "autodp_rdp", "dp_accounting", "pld", "exact")
 #: The accountants whose ε counts, the preferred one first, and the one that each is held against.
-PRIMARY = {"autodp": "dp_accounting", "dp_accounting": None, "pld": "renyi"}
+PRIMARY = {
+    "autodp": "dp_accounting",
+    "dp_accounting": None,
+    "pld": "renyi",
+    "mixture": None,
+    "published": None,
+}
 #: autodp and dp-accounting must agree to this, relative, at equal Rényi orders.
 AGREEMENT = 1e-3
 
@@ -158,6 +177,12 @@ def epsilon(
     return _EPSILON[accountant](composition, float(noise_multiplier), delta)
 
 
+def sketched_epsilon(plan: Plan, noise_multiplier: float, delta: float) -> float:
+    """As `epsilon`, quickly: at most that, and near it. For the noise to begin a search from."""
+    sketch = plan.composition.sketch
+    return _EPSILON[primary(sketch)](sketch, float(noise_multiplier), delta)
+
+
 def delta(
     plan: Plan, noise_multiplier: float, epsilon: float, accountant: str | None = None
 ) -> float:
@@ -214,7 +239,10 @@ def least_epsilon(plan: Plan, delta: float) -> float:
     remains the conversion at the highest order.
     """
     composition = plan.composition
-    converts = primary(composition) != "pld"
+    own = primary(composition)
+    if own == "published":
+        return max(conversion_floor(delta, term.orders[-1]) for term in composition.terms)
+    converts = own not in ("pld", "mixture")
     if not converts or composition.is_gaussian or composition.is_pure:
         return composition.least_epsilon
     return max(conversion_floor(delta), composition.least_epsilon)
@@ -273,11 +301,9 @@ def parts_epsilon(
 ) -> float:
     """ε at `delta` of releases with a noise multiplier each, finite and above 0.
 
-    accountant: "dp_accounting" or "pld", which must know all of them.
+    accountant: a primary one but "autodp", which must know all of them.
     """
-    if accountant == "pld":
-        return pld_parts_epsilon(parts, delta)
-    return google_parts_epsilon(parts, delta)[0]
+    return _PARTS_EPSILON[accountant](parts, delta)
 
 
 def rdp_curve(composition: Composition, noise: float) -> Callable[[float], float]:
@@ -302,6 +328,14 @@ _EPSILON: dict[str, Callable[[Composition, float, float], float]] = {
     "pld": pld_epsilon,
     "exact": lambda c, noise, delta: gaussian_epsilon(math.sqrt(c.gaussian) / noise, delta),
     "renyi": renyi_epsilon,
+    "mixture": mixture_epsilon,
+    "published": lambda c, noise, delta: published_parts_epsilon([(c, noise)], delta),
+}
+_PARTS_EPSILON: dict[str, Callable[[Sequence[tuple[Composition, float]], float], float]] = {
+    "dp_accounting": lambda parts, delta: google_parts_epsilon(parts, delta)[0],
+    "pld": pld_parts_epsilon,
+    "mixture": mixture_parts_epsilon,
+    "published": published_parts_epsilon,
 }
 _DELTA: dict[str, Callable[[Composition, float, float], float]] = {
     "autodp": autodp_delta,
@@ -310,4 +344,6 @@ _DELTA: dict[str, Callable[[Composition, float, float], float]] = {
     "pld": pld_delta,
     "exact": lambda c, noise, epsilon: gaussian_delta(math.sqrt(c.gaussian) / noise, epsilon),
     "renyi": renyi_delta,
+    "mixture": mixture_delta,
+    "published": renyi_delta,
 }

@@ -57,7 +57,7 @@ def smallest_over_orders(
     return value(low), orders[low]
 
 
-def conversion_floor(delta: float) -> float:
-    """The ε at `delta` of releases that lose nothing at any order: no noise gets below it."""
-    order = RDP_ORDERS[-1]
+def conversion_floor(delta: float, order: float = RDP_ORDERS[-1]) -> float:
+    """The ε at `delta` of releases that lose nothing at any order up to the highest, `order`: no
+    noise gets below it."""
     return max(0.0, math.log1p(-1 / order) - math.log(order * delta) / (order - 1))

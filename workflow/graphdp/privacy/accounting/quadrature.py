@@ -1,7 +1,8 @@
-"""Accounting by Rényi divergences that no library computes: the cross-check of groups."""
+"""Accounting by Rényi divergences that no library computes: the cross-check of groups, and claims
+that are published at orders of their own."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 
 from graphdp.errors import GraphDPError
@@ -18,16 +19,34 @@ def renyi_rdp_curve(composition: Composition, noise: float) -> Callable[[float],
     return cache(lambda order: sum(curve(order) for curve in curves))
 
 
-def renyi_epsilon(composition: Composition, noise: float, delta: float) -> float:
+def renyi_epsilon(
+    composition: Composition, noise: float, delta: float, orders: Sequence[float] = _ORDERS
+) -> float:
     """ε at `delta`."""
-    rdp = renyi_rdp_curve(composition, noise)
+    return renyi_parts_epsilon([(composition, noise)], delta, orders)
+
+
+def published_parts_epsilon(parts: Sequence[tuple[Composition, float]], delta: float) -> float:
+    """ε at `delta` of releases with a noise multiplier each, at orders that all of them name."""
+    named = [set(term.orders) for composition, _ in parts for term in composition.terms]
+    return renyi_parts_epsilon(parts, delta, sorted(set.intersection(*named)))
+
+
+def renyi_parts_epsilon(
+    parts: Sequence[tuple[Composition, float]], delta: float, orders: Sequence[float]
+) -> float:
+    """ε at `delta` of releases with a noise multiplier each."""
+    curves = [renyi_rdp_curve(composition, noise) for composition, noise in parts]
+
+    def rdp(order: float) -> float:
+        return sum(curve(order) for curve in curves)
 
     def epsilon_at(order: float) -> float:
         return rdp(order) + math.log1p(-1 / order) - math.log(delta * order) / (order - 1)
 
-    return max(0.0, smallest_over_orders(epsilon_at, _ORDERS)[0])
+    return max(0.0, smallest_over_orders(epsilon_at, orders)[0])
 
 
 def renyi_delta(composition: Composition, noise: float, epsilon: float) -> float:
     """Always a GraphDPError."""
-    raise GraphDPError("accountant renyi gives ε(δ) only; use pld for δ(ε)")
+    raise GraphDPError("Rényi divergences by quadrature give ε(δ) only; use pld for δ(ε)")

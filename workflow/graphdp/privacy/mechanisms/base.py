@@ -83,6 +83,8 @@ class Term:
     - "renyi": `renyi`.
     - "dp_accounting": `events`.
     - "pld": `events` if all terms of a plan have them, otherwise `loss_distributions`.
+    - "mixture": `mean_square` and `squares`.
+    - "published": `renyi`, at its own `orders`.
     """
 
     #: Its place among the terms of a plan. Sums and convolutions run in this order, and their
@@ -106,6 +108,13 @@ class Term:
     pure_share: ClassVar[float | None] = None
     #: The ε that is left however much noise there is.
     least_epsilon: ClassVar[float] = 0.0
+    #: The increasing Rényi orders at which a published claim is read.
+    orders: ClassVar[tuple[float, ...]] = ()
+
+    @property
+    def sketch(self) -> "Term":
+        """A term that is quicker to read, with an ε of at most this one's and near it."""
+        return self
 
     def plus(self, other: Self) -> Self:
         """Both terms as one."""
@@ -135,6 +144,15 @@ class Term:
         interval: width of their grid of losses, to which losses are rounded up if `pessimistic` (as
         accounting needs it), and down if not (as a lower bound on ε does).
         """
+        raise NotImplementedError
+
+    def mean_square(self, noise: float) -> float:
+        """x times the chance that the sum of squared shifts is above x, as x grows."""
+        raise NotImplementedError
+
+    def squares(self, noise: float, width: float) -> list[tuple[Any, int]]:
+        """Laws of squared shifts of Gaussians, in units of their noise, each with how often it
+        happens: chances of 0, width, 2 width, ..., rounded up; what is missing lies beyond."""
         raise NotImplementedError
 
 
@@ -258,6 +276,60 @@ class NoisySums(Mechanism):
         return self.max_grad_norm.value
 
 
+class SubGraphSums(NoisySums):
+    """What rounds over sub-graphs have in common, whatever their noise.
+
+    Fields besides those of `NoisySums`: sampling_rate (q), batch_size (the fixed divisor),
+    num_neighbors (M), overlap (what is done with peripherals that are centres), most_lists.
+    """
+
+    #: Of its noise: "gaussian" or another shape's name, and its words in a statement.
+    noise: ClassVar[str]
+    noise_words: ClassVar[str]
+    inference: ClassVar[str] = (
+        "A prediction reads the queried node's features and those of some of its neighbours among "
+        "nodes that did not train, without noise; no training node is read."
+    )
+    reads_sub_graphs: ClassVar[bool] = True
+
+    sampling_rate: float
+    batch_size: int
+    num_neighbors: int
+    overlap: str
+    most_lists: int
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds are run."""
+        return self.steps
+
+    def execution(
+        self, noise_multiplier: float, num_train: int, max_grad_norm: float | None
+    ) -> Execution:
+        """Poisson rounds of sub-graphs, each gradient clipped to C/2, divided by `batch_size`."""
+        return Execution(
+            "poisson",
+            self.rounds,
+            self.noise_std(noise_multiplier),
+            self.sampling_rate,
+            self.max_grad_norm.value / 2,
+            self.batch_size,
+            records=f"sub-graphs of {self.num_neighbors} neighbours, overlap {self.overlap}",
+            noise=self.noise,
+        )
+
+    def statement_entry(self, noise_multiplier: float | None) -> dict[str, Any]:
+        """As the base class says."""
+        return self._gaussian_entry(
+            self.max_grad_norm,
+            noise_multiplier,
+            query=f"{self.query}{self.noise_words}",
+            count=self.steps,
+            sampling="poisson",
+            sampling_rate=self.sampling_rate,
+        )
+
+
 def check_rounds(mechanism: Any) -> None:
     """Refuse a sampled phase without a rate, a number of steps or a clip; the rate as a float."""
     query, rate, steps = mechanism.query, mechanism.sampling_rate, mechanism.steps
@@ -276,3 +348,13 @@ def check_clip(mechanism: Any) -> None:
         mechanism.max_grad_norm.value > 0,
         f"{mechanism.query}: max_grad_norm is {mechanism.max_grad_norm.value}; it must be above 0",
     )
+
+
+def check_sub_graphs(mechanism: Any) -> None:
+    """`check_rounds`, and refuse counts that are none."""
+    check_rounds(mechanism)
+    for name in ("batch_size", "num_neighbors", "most_lists"):
+        value = getattr(mechanism, name)
+        require(
+            is_count(value), f"{mechanism.query}: {name} is {value!r}; give a whole number, 0 or up"
+        )
