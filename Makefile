@@ -63,4 +63,4 @@ test: lint
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
 
 test-slow: install
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow -n 2 --dist load

@@ -32,6 +32,8 @@ def test_the_registry_holds_what_is_to_be_audited():
     assert expected["gap-edge-undirected-published-k1-eps4"] == "exceeds"
     assert expected["gap-edge-undirected-corrected-k1-eps4"] == "below"
     assert expected["gap-node-participant-k2-eps4"] == "below"
+    for name in ("encoder", "classifier", "mlp", "progap-stage0"):
+        assert expected[f"canary-{name}-eps4"] == "below"
     assert expected["one-run-mlp-eps4"] == "below" and training_claims._CANARIES >= 4000
     for unit in ("edge", "node", "k1", "k5"):
         assert expected[f"dpdgc-release-{unit}-eps4"] == "tight"

@@ -1,4 +1,4 @@
-"""Audits of ProGAP's noisy sums: Gaussian as theory says, and deliberate bugs."""
+"""Audits of ProGAP's noisy sums and of its training: as theory says, and deliberate bugs."""
 
 import math
 from dataclasses import replace
@@ -12,9 +12,11 @@ from graphdp.audit.claims import claims, get, run
 from graphdp.errors import GraphDPError
 from graphdp.graphs import degree
 from graphdp.methods import train_runs
+from graphdp.methods.block import Block
 from graphdp.methods.progap import audit, sum_attack
 from graphdp.privacy.calibration import calibrate
 from graphdp.releases import aggregation
+from graphdp.training import chunk
 
 ALPHA = 1e-6
 CLAIMS = [name for name in claims() if name.startswith("progap-")]
@@ -23,6 +25,9 @@ EDGE, TWO, NODE = (
     "progap-edge-directed-k2-eps4",
     "progap-node-common-neighbours-k1-eps4",
 )
+CANARY = "canary-progap-stage0-eps4"
+#: 800 and 50 training runs per world.
+ENOUGH, FEW = 16_000, 2_000
 
 
 @pytest.mark.parametrize(("depth", "undirected"), [(1, False), (2, True)])
@@ -94,7 +99,48 @@ def test_a_stage_that_asks_for_other_noise_than_its_plan_is_refused(monkeypatch,
         run(get(name), draws=5_000)
 
 
-def test_a_stage_that_trains_with_half_of_the_noise_is_refused(monkeypatch):
+def test_the_canary_attacks_stage_0_alone():
+    """As the whole plan has it: rate, rounds and sensitivity do not depend on the depth."""
+    settings = {"num_train": 24, "batch_size": 6, "epochs": 2, "max_grad_norm": 0.1}
+    (stage,) = get(CANARY).plan.mechanisms
+    for depth in (1, 3):
+        whole = audit.progap_plan("node", depth, audit._MAX_DEGREE, **settings)
+        assert stage == next(m for m in whole.mechanisms if m.phase == "stage0")
+
+
+def test_training_as_it_is_stays_below():
+    result = run(get(CANARY), draws=ENOUGH)
+    assert result["as_expected"] and 0.5 < result["lower_bound"] < 4
+
+
+class HalfNoise:
+    def __init__(self, noise):
+        self.noise = noise
+
+    def add(self, sums, noise_std):
+        self.noise.add(sums, noise_std / 2)
+
+
+def test_rounds_with_half_of_the_noise(monkeypatch):
+    """That of DP-Adam alone: the sums keep theirs, and no check of the stage sees it."""
+    source = Block.noise_source
+    monkeypatch.setattr(Block, "noise_source", lambda *names: HalfNoise(source(*names)))
+    assert run(get(CANARY), draws=ENOUGH)["verdict"] == "refuted"
+    assert run(get(EDGE), draws=20_000)["verdict"] != "refuted"
+
+
+def test_rounds_with_twice_the_clip(monkeypatch):
+    add = chunk.add_clipped_gradients
+
+    def doubled(stack, block, labels, present, clip, gradients, scratch):
+        add(stack, block, labels, present, 2 * clip, gradients, scratch)
+
+    monkeypatch.setattr(chunk, "add_clipped_gradients", doubled)
+    assert run(get(CANARY), draws=ENOUGH)["verdict"] == "refuted"
+
+
+@pytest.mark.parametrize(("name", "draws"), [(NODE, 5_000), (CANARY, FEW)])
+def test_a_stage_that_trains_with_half_of_the_noise_is_refused(monkeypatch, name, draws):
     member = train_runs.Member
 
     def quiet(*, noise_multiplier, **others):
@@ -102,7 +148,18 @@ def test_a_stage_that_trains_with_half_of_the_noise_is_refused(monkeypatch):
 
     monkeypatch.setattr(train_runs, "Member", quiet)
     with pytest.raises(GraphDPError, match=r"stage0: the plan accounts noise std .* but it was"):
-        run(get(NODE), draws=5_000)
+        run(get(name), draws=draws)
+
+
+def test_one_round_more_than_accounted_is_refused(monkeypatch):
+    class More(train_runs.DPAdam):
+        def __init__(self, *arguments, **others):
+            super().__init__(*arguments, **others)
+            object.__setattr__(self, "steps", self.steps + 1)
+
+    monkeypatch.setattr(train_runs, "DPAdam", More)
+    with pytest.raises(GraphDPError, match=r"stage0: .*noisy rounds .* 8 but it was 9;"):
+        run(get(CANARY), draws=FEW)
 
 
 def test_lists_that_are_not_bounded_are_refused(monkeypatch):

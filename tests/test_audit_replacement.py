@@ -71,7 +71,7 @@ def test_the_code_as_it_is_stays_below():
 def test_training_with_half_of_the_noise(monkeypatch, name):
     add = GridNoise.add
     monkeypatch.setattr(GridNoise, "add", lambda self, sums, std: add(self, sums, std / 2))
-    assert outcome(name, 1000)["verdict"] == "refuted"
+    assert outcome(name, 4000)["verdict"] == "refuted"
 
 
 @pytest.mark.slow

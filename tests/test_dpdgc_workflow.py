@@ -50,5 +50,5 @@ def test_a_perturbed_graph_has_the_split_of_its_calibration(tmp_path):
     rows = f"results/{STUDY['study']}/rows.csv"
     project.snakemake(rows)
     table = pd.read_csv(tmp_path / rows)
-    assert list(table["split"]) == ["shared 0.1/0.1/0.8"] * 2
+    assert list(table["split"]) == ["shared by id 0.1/0.1/0.8"] * 2
     assert (table["epsilon"] == 4).all()

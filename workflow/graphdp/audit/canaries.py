@@ -138,10 +138,12 @@ def _block(parameters: Any, x: np.ndarray) -> Any:
     import torch
 
     from graphdp.training.inputs import DenseBlock
+    from graphdp.training.networks import Branches
 
-    groups = parameters.layout.leaves[0].groups
-    rows = torch.from_numpy(x.T.copy()).expand(len(parameters), groups, -1, -1)
-    return DenseBlock(rows)
+    layout = parameters.layout
+    rows = torch.from_numpy(x.T.copy()).expand(len(parameters), layout.leaves[0].groups, -1, -1)
+    block = DenseBlock(rows)
+    return [block] if isinstance(layout.layers[0], Branches) else block
 
 
 def clipped(phase: Phase, parameters, x: np.ndarray, labels: np.ndarray):

@@ -72,7 +72,7 @@ def _attack_one_run(training: Training):
 def training_claims(
     name: str, title: str, training: Training, make: Callable[[Mapping[str, Any]], Plan]
 ) -> list[Claim]:
-    """The claims of a method's DP-Adam phase "classifier".
+    """The claims of a method's DP-Adam phase.
 
     name: in the claims' names. title: of what is trained. training: the stage that trains it. make:
     the settings of DP-Adam -> the plan of that phase alone.

@@ -1,6 +1,7 @@
-"""Claims about ProGAP: the sums that its stages release, and the noise of its training."""
+"""Claims about ProGAP: the sums that its stages release, their training, and its noise."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,11 @@ from graphdp.audit.canaries import HIDDEN, Training
 from graphdp.audit.claims import Claim
 from graphdp.audit.edge_claims import edge_claims
 from graphdp.audit.lattice_claims import lattice_claims
+from graphdp.audit.training_claims import training_claims
 from graphdp.graphs.bounds import bound_name
 from graphdp.methods.progap import sum_attack, whole_attack
 from graphdp.methods.progap.method import fit
-from graphdp.methods.progap.plan import analyses
+from graphdp.methods.progap.plan import analyses, progap_plan
 from graphdp.methods.progap.sum_attack import Sums
 from graphdp.privacy.calibration import Calibration
 from graphdp.privacy.plan import Plan
@@ -109,6 +111,18 @@ def _reads(
     return masks, AggregateCache(folder)
 
 
+def _stage0(settings: Mapping[str, Any]) -> Plan:
+    """The first DP-Adam phase alone."""
+    plan = progap_plan("node", _STAGE0["depth"], _MAX_DEGREE, **settings)
+    phase = tuple(m for m in plan.mechanisms if m.phase == "stage0")
+    return replace(plan, status="conditional", mechanisms=phase)
+
+
+#: Stage 0 reads no sums and is the same at every depth; later stages are trained by the same loop.
+_STAGE0 = _FIT | {"depth": 0}
+_TRAINING = Training(fit, _STAGE0, _reads, phase="stage0", max_grad_norm=0.1)
+
+
 def _whole_scores(calibration: Calibration, world: str, draws: int, seed: int) -> np.ndarray:
     return whole_attack.whole_scores(calibration, _FIT | _WHOLE, _WHOLE_TRAIN, world, draws, seed)
 
@@ -136,5 +150,6 @@ CLAIMS = (
     *_EDGE_CLAIMS,
     *_node_claims(),
     _whole_claim(),
+    training_claims("progap-stage0", "ProGAP's stage 0", _TRAINING, _stage0)[0],
     *lattice_claims("progap", "ProGAP's stages", Training(fit, _FIT, _reads), _plan),
 )
