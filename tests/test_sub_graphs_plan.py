@@ -67,7 +67,7 @@ def test_rounds_and_divisor_of_pubmed():
             {"overlap": "dropped", "analysis": "hidden_coins"},
             "with overlap dropped; take known_multiplicities or revealed_centres",
         ),
-        ({"degree_bound": "candidates"}, "needs max_degree"),
+        ({"degree_bound": "public_candidates"}, "needs max_degree"),
         ({"max_degree": 0}, "at least 1"),
         ({"epochs": None}, "give epochs"),
     ],
@@ -82,7 +82,7 @@ def test_all_analyses_speak_of_the_same_rounds():
     for make, settings in (
         (corrected_analyses, PUBMED),
         (corrected_analyses, PUBMED | {"overlap": "dropped"}),
-        (corrected_analyses, PUBMED | {"degree_bound": "candidates", "max_degree": 50}),
+        (corrected_analyses, PUBMED | {"degree_bound": "public_candidates", "max_degree": 50}),
         (published_analyses, PUBMED | {"max_degree": 100}),
         (implemented_analyses, PUBMED),
     ):
@@ -100,7 +100,7 @@ def test_all_analyses_speak_of_the_same_rounds():
 
 def test_public_candidates_make_nodes_added_or_removed_the_same_pair():
     """At D = max_degree and rate M / max_degree: never more than the worst of all D."""
-    given = PUBMED | {"degree_bound": "candidates", "max_degree": 30}
+    given = PUBMED | {"degree_bound": "public_candidates", "max_degree": 30}
     plans = by_name(corrected_analyses("node", given, TRAIN))
     added = plans["corrected", "node_add_remove"]
     assert added.status == "conditional"

@@ -46,11 +46,6 @@ class WithRule(Training):
     overlap: Literal["kept", "dropped"] = Field(
         "kept", description="a neighbour that is a centre of the round stays, or is left out"
     )
-    degree_bound: Literal["candidates"] | None = Field(
-        None,
-        description="candidates: a node may be listed by max_degree ids, drawn without its edges, "
-        "and is drawn with rate M / max_degree, for a claim on nodes added or removed",
-    )
 
 
 class Node(WithRule):
@@ -63,6 +58,11 @@ class Node(WithRule):
     )
     max_degree: PositiveInt | None = Field(
         None, description="lists that may hold one node; as many as training nodes if not given"
+    )
+    degree_bound: Literal["public_candidates"] | None = Field(
+        None,
+        description="public_candidates: a node may be listed by max_degree ids, drawn without its "
+        "edges, and is drawn with rate M / max_degree, for a claim on nodes added or removed",
     )
 
 
@@ -105,7 +105,7 @@ CARDS = (
         analyses=f"{PLAN}:corrected_analyses",
         stages=STAGES,
         look=("#fbafe4", "P"),
-        last_epoch=("node",),
+        last_epoch=("none", "node"),
         tried={"overlap": ("kept", "dropped")},
         examples=(_EXAMPLE,),
         words=WORDS,
@@ -118,7 +118,7 @@ CARDS = (
         analyses=f"{PLAN}:published_analyses",
         stages=STAGES,
         look=("#56b4e9", "*"),
-        last_epoch=("node",),
+        last_epoch=("none", "node"),
         words=WORDS,
     ),
     Card(
@@ -130,7 +130,7 @@ CARDS = (
         stages=STAGES,
         look=("#949494", "h"),
         as_implemented_of="heterpoissonsml",
-        last_epoch=("node",),
+        last_epoch=("none", "node"),
         words=WORDS,
     ),
 )

@@ -137,23 +137,23 @@ def lists_of(block: Block, seed: int, setting: dict[str, Any]) -> tuple[Any, Any
 
 def _rounds(block: Block, seed: int, setting: dict[str, Any]) -> Any:
     """The rounds that the plan accounts; without privacy the same samples without noise."""
-    from graphdp.methods.heterpoisson.plan import rounds_of
-
+    from graphdp.methods.heterpoisson.plan import rounds_without_noise
     from graphdp.training.descent import Rounds
 
     planned = block.phase(plan_settings(block.level, setting), seed, "training")
     if planned is None:
-        rate, steps = rounds_of(
-            block.num_train(seed), setting["batch_size"], setting["epochs"], block.method
-        )
-        clip, std = setting["max_grad_norm"] / 2, 0.0
-        size = round(rate * block.num_train(seed))
+        run = rounds_without_noise(block.method, setting, block.num_train(seed))
     else:
         run = planned.run
-        rate, steps, std, clip = run.sampling_rate, run.count, run.noise_std, run.max_grad_norm
-        size = run.batch_size or setting["batch_size"]
     return Rounds(
-        "poisson", setting["epochs"], size, rate, steps, clip, std, noise_free=planned is None
+        run.sampling,
+        setting["epochs"],
+        setting["batch_size"],
+        run.sampling_rate,
+        run.count,
+        run.max_grad_norm,
+        run.noise_std,
+        noise_free=planned is None,
     )
 
 

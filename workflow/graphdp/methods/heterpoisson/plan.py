@@ -12,6 +12,7 @@ from graphdp.privacy.assumptions import (
     SELECTION_IS_UNCOUNTED,
     TRAINING_COUNT_IS_PUBLIC,
 )
+from graphdp.privacy.execution import Execution
 from graphdp.privacy.plan import Plan, Sensitivity, SubGraphDPSGD, SubGraphLaplace, UnnoisedRelease
 from graphdp.privacy.plan_parts import check_given, check_known_level, not_private
 from graphdp.privacy.sub_graph_step import ANALYSES
@@ -74,9 +75,9 @@ def heterpoisson_plan(
     """HeterPoisson with Gaussian noise: T = ceil(epochs / q) Poisson rounds, q = B / N.
 
     node: one node takes part or not (`graphdp.privacy.sub_graphs`). With `degree_bound`
-        "candidates" at most max_degree public ids may list a node, and every node is drawn at the
-        public rate M / max_degree: then adding or removing a node changes its own sub-graph and
-        those of its candidates, nothing else, which is the same pair at D = max_degree.
+        "public_candidates" at most max_degree public ids may list a node, and every node is drawn
+        at the public rate M / max_degree: then adding or removing a node changes its own sub-graph
+        and those of its candidates, nothing else, which is the same pair at D = max_degree.
     none: no privacy, ε = ∞ only.
 
     Units: counts, and for max_grad_norm an L2 norm. Raises GraphDPError for a missing, wrong or
@@ -88,10 +89,12 @@ def heterpoisson_plan(
         return _public("heterpoisson", level)
     shared = _rounds("heterpoisson", num_train, batch_size, epochs, max_grad_norm, num_neighbors)
     _check_max_degree(max_degree)
-    if degree_bound not in (None, "candidates"):
-        raise GraphDPError(f"heterpoisson: degree_bound is {degree_bound!r}; choose candidates")
+    if degree_bound not in (None, "public_candidates"):
+        raise GraphDPError(
+            f"heterpoisson: degree_bound is {degree_bound!r}; choose public_candidates"
+        )
     if degree_bound and max_degree is None:
-        raise GraphDPError("heterpoisson: degree_bound candidates needs max_degree; give it")
+        raise GraphDPError("heterpoisson: degree_bound public_candidates needs max_degree; give it")
     if overlap not in ANALYSES:
         raise GraphDPError(
             f"heterpoisson: overlap is {overlap!r}; choose one of {', '.join(ANALYSES)}"
@@ -182,6 +185,18 @@ def laplace_plan(
             ),
         ),
     )
+
+
+def rounds_without_noise(method: str, setting: dict[str, Any], num_train: int) -> Execution:
+    """The rounds of a method's plan, for training at ε = ∞ on the same samples."""
+    names = ("batch_size", "epochs", "max_grad_norm", "num_neighbors")
+    chosen = {name: setting[name] for name in names}
+    if method == "heterpoisson":
+        plan = heterpoisson_plan("node", num_train, **chosen)
+    else:
+        plan = laplace_plan("node", method, num_train, **chosen)
+    (training,) = plan.mechanisms
+    return training.execution(0.0, num_train, None)
 
 
 def _public(method: str, level: str) -> Plan:

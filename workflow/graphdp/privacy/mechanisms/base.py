@@ -306,14 +306,15 @@ class SubGraphSums(NoisySums):
     def execution(
         self, noise_multiplier: float, num_train: int, max_grad_norm: float | None
     ) -> Execution:
-        """Poisson rounds of sub-graphs, each gradient clipped to C/2, divided by `batch_size`."""
+        """Poisson rounds of sub-graphs, each gradient clipped to C/2, divided by `batch_size`; the
+        authors' code divides by what was drawn."""
         return Execution(
             "poisson",
             self.rounds,
             self.noise_std(noise_multiplier),
             self.sampling_rate,
             self.max_grad_norm.value / 2,
-            self.batch_size,
+            None if self.overlap == "official" else self.batch_size,
             records=f"sub-graphs of {self.num_neighbors} neighbours, overlap {self.overlap}",
             noise=self.noise,
         )
