@@ -1,0 +1,260 @@
+"""HeterPoisson through its stage: what is run is what the plan accounts, and what it reads."""
+
+import json
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from ensemble_fixture import one_thread  # noqa: F401
+from graphdp.data.graph import Graph, csr_from_edges
+from graphdp.data.split import split_of
+from graphdp.errors import GraphDPError
+from graphdp.methods.block import Block
+from graphdp.methods.heterpoisson import bags, method
+from graphdp.methods.registry import card
+from graphdp.methods.settings import key
+from graphdp.privacy import calibrated
+from graphdp.workflow.calibrations import calibrate_cell
+
+NODES, CLASSES = 300, 3
+IDS = ("heterpoisson", "heterpoissonsml", "heterpoissonofficial")
+
+
+def graph_of(seed=0, x=None, directed=False):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, CLASSES, NODES)
+    labels[:CLASSES] = range(CLASSES)
+    if x is None:
+        x = rng.normal(size=(NODES, 6)) + 2 * np.eye(CLASSES, 6)[labels]
+    ends = rng.integers(0, NODES, (2, 900))
+    indptr, indices = csr_from_edges(*ends, NODES, symmetrise=not directed)
+    return Graph(
+        "g", x.astype(np.float32), labels, indptr, indices, np.arange(NODES), NODES, CLASSES
+    )
+
+
+@cache
+def calibrated_cell(name, level, epsilon, plan, num_train, num_edges):
+    """A calibration takes seconds, and many tests want the same."""
+    return calibrate_cell("g", name, level, epsilon, [json.loads(plan)], [num_train], num_edges,
+                          "auto")  # fmt: skip
+
+
+def block(graph, name="heterpoisson", epsilon="4", seeds=(0,), more=None, **changes):
+    level = "none" if epsilon == "inf" else "node"
+    small = {"hidden": 8, "batch_size": 40, "epochs": 3, "test_neighbors": 4} | changes
+    setting = card(name).settings(level)(**small).model_dump(exclude_none=True)
+    num_train = split_of(graph, 1, "shared", 0).train.size
+    plan = key(card(name).plan(level, setting))
+    calibrations = calibrated_cell(name, level, epsilon, plan, num_train, graph.num_edges)
+    made = Block(
+        graph=graph, dataset="g", method=name, level=level, epsilon=epsilon, seeds=list(seeds),
+        study_seed=1, split_rule="shared", checkpoint="last", device="cpu",
+        calibrations=calibrations, **(more or {}),
+    )  # fmt: skip
+    return made, setting
+
+
+@pytest.mark.parametrize("convolution", ["gcn", "gin", "sage"])
+@pytest.mark.parametrize("name", IDS)
+def test_what_is_run_is_what_the_plan_accounts(name, convolution):
+    seen = []
+    more = {"observe": lambda phase, seeds, values, sums: seen.append((phase, sums.clone()))}
+    made, setting = block(graph_of(), name, more=more, convolution=convolution)
+    ((_, _, model),) = method.fit(made, [setting])
+    calibrated.check_execution(made.calibrations[0], model.executed)
+    train = made.split(0).train.size
+    official = name == "heterpoissonofficial"
+    steps = 3 * math.ceil(train / 40) if official else math.ceil(3 * train / 40)
+    run = model.executed["training"]
+    assert len(seen) == model.rounds == run.count == steps
+    assert run.max_grad_norm == 0.5 and run.batch_size == (None if official else 40)
+    assert run.noise == ("gaussian" if name == "heterpoisson" else "sml")
+    assert all(np.isfinite(value).all() for value in model.parameters.values())
+
+
+def test_without_privacy_the_same_rounds_learn():
+    """Classes are two standard deviations apart: far better than guessing (a third)."""
+    made, setting = block(graph_of(), epsilon="inf", epochs=30, num_neighbors=2)
+    ((_, _, model),) = method.fit(made, [setting])
+    assert model.rounds == 0 and model.executed == {} and model.test_accuracy > 0.7
+
+
+@pytest.mark.parametrize("overlap", ["kept", "dropped"])
+def test_equal_arguments_train_equal_models(overlap):
+    found = []
+    for seeds in ((0, 1), (1,)):
+        made, setting = block(graph_of(), seeds=seeds, overlap=overlap)
+        models = {seed: model for seed, _, model in method.fit(made, [setting])}
+        found.append(models[1].parameters)
+    for name, value in found[0].items():
+        assert np.array_equal(value, found[1][name])
+
+
+def test_predictions_read_no_training_node():
+    """Other features of all training nodes change no score of another node, given the weights."""
+    graph = graph_of()
+    made, setting = block(graph, num_neighbors=3, test_neighbors=50)
+    trained_on = made.split(0).train
+    x = graph.x.copy()
+    x[trained_on] = 7.0
+    changed, _ = block(graph_of(x=x), num_neighbors=3, test_neighbors=50)
+    _, lists = method.lists_of(made, 0, setting)
+    others = np.setdiff1d(np.arange(NODES), trained_on)
+    assert not np.isin(lists.all_of(others).peripherals, trained_on).any()
+    assert len(lists.all_of(others).peripherals)
+
+    shape = method_shape(graph)
+    values = torch.tensor(shape.initial(np.random.default_rng(0))).float()
+    chosen = lists.some_of(others, 50, np.random.default_rng(1))
+    scores = [model_of(shape, one.graph, values).scores(chosen).numpy() for one in (made, changed)]
+    assert np.array_equal(*scores)
+
+
+def method_shape(graph):
+    from graphdp.methods.heterpoisson.network import Convolution
+
+    return Convolution(graph.num_features, 8, CLASSES, "sage")
+
+
+def model_of(shape, graph, values):
+    from graphdp.methods.heterpoisson.network import Model, features_of
+
+    return Model(shape, features_of(graph.x, torch.empty(0)), values)
+
+
+def test_inductive_training_reads_training_nodes_alone():
+    graph = graph_of()
+    for setting_name, reads_others in (("transductive", True), ("inductive", False)):
+        made, setting = block(graph, setting=setting_name, num_neighbors=2)
+        lists, _ = method.lists_of(made, 0, setting)
+        train = made.split(0).train
+        read = lists.all_of(train).peripherals
+        assert bool((~np.isin(read, train)).any()) is reads_others
+
+
+def test_public_candidates_have_one_public_rate():
+    made, setting = block(
+        graph_of(), degree_bound="public_candidates", max_degree=60, num_neighbors=2
+    )
+    lists, _ = method.lists_of(made, 0, setting)
+    assert set(lists.rate) == {2 / 60}
+    assert made.calibrations[0]["adjacency"] == "node_add_remove"
+    ((_, _, model),) = method.fit(made, [setting])
+    calibrated.check_execution(made.calibrations[0], model.executed)
+
+
+@pytest.mark.parametrize(
+    ("target", "name", "change", "told"),
+    [
+        ("_rounds", "noise_std", lambda r: r.noise_std / 2, "noise std"),
+        ("_rounds", "steps", lambda r: r.steps + 1, "noisy rounds"),
+        ("_rounds", "max_grad_norm", lambda r: 2 * r.max_grad_norm, "clip norm 0.5 but it was 1"),
+        ("_rounds", "sampling_rate", lambda r: r.sampling_rate / 2, "sampling rate"),
+        ("_rounds", "batch_size", lambda r: r.batch_size + 1, "batch divisor"),
+    ],
+)
+def test_rounds_other_than_the_plans_are_refused(monkeypatch, target, name, change, told):
+    """Broken in the wiring of the method."""
+    real = getattr(method, target)
+
+    def broken(*arguments):
+        rounds = real(*arguments)
+        object.__setattr__(rounds, name, change(rounds))
+        return rounds
+
+    monkeypatch.setattr(method, target, broken)
+    made, setting = block(graph_of())
+    ((_, _, model),) = method.fit(made, [setting])
+    with pytest.raises(GraphDPError, match=f"training: the plan accounts .*{told}"):
+        calibrated.check_execution(made.calibrations[0], model.executed)
+
+
+def test_sml_noise_overlap_and_divisor_other_than_the_plans_are_refused(monkeypatch):
+    for name, wrong, told in (
+        ("heterpoisson", {"overlap": "dropped"}, "records"),
+        ("heterpoisson", {"num_neighbors": 3}, "records"),
+    ):
+        made, setting = block(graph_of(), name)
+        ((_, _, model),) = method.fit(made, [setting])
+        other, _ = block(graph_of(), name, **wrong)
+        with pytest.raises(GraphDPError, match=told):
+            calibrated.check_execution(other.calibrations[0], model.executed)
+    sml, _ = block(graph_of(), "heterpoissonsml")
+    with pytest.raises(GraphDPError, match="noise sml but it was gaussian"):
+        calibrated.check_execution(sml.calibrations[0], model.executed)
+    official, setting = block(graph_of(), "heterpoissonofficial")
+    ((_, _, model),) = method.fit(official, [setting])
+    with pytest.raises(GraphDPError, match="batch divisor 40 but it was None"):
+        calibrated.check_execution(made.calibrations[0], model.executed)
+
+
+@pytest.mark.parametrize("overlap", ["kept", "dropped"])
+def test_one_node_moves_the_sum_of_a_round_as_the_plan_says(overlap):
+    """The worst inputs that the clip allows, on a directed graph, by brute force over many rounds:
+    with z there or not, the sums of one round differ by at most k (C), k bags with z, and ½ if z is
+    a centre; with the rule on, by ½ alone then."""
+    graph = graph_of(3, directed=True)
+    made, setting = block(graph, num_neighbors=3, overlap=overlap)
+    lists, _ = method.lists_of(made, 0, setting)
+    shape, labels = method_shape(graph), torch.tensor(graph.y)
+    values = torch.tensor(shape.initial(np.random.default_rng(4))).float() * 5
+    model = model_of(shape, graph, values)
+    train, z = made.split(0).train, int(made.split(0).train[7])
+    rng, moved = np.random.default_rng(5), []
+    for _ in range(60):
+        centres = train[rng.random(train.size) < 0.3]
+        drawn = lists.sampled(centres, rng)
+        there = bags.without_overlap(drawn, overlap, NODES)
+        keep = drawn.peripherals != z
+        absent = bags.Bags(*_without(drawn.kept(keep), z))
+        absent = bags.without_overlap(absent, overlap, NODES)
+        sums = []
+        for one in (there, absent):
+            total = torch.zeros_like(values)
+            model.add_clipped(one, labels, total, 0.5)
+            sums.append(total.double())
+        k = int(
+            (there.peripherals[~np.isin(there.owners, np.flatnonzero(centres == z))] == z).sum()
+        )
+        central = bool((centres == z).any())
+        assert not (central and k and overlap == "dropped")
+        bound = k + central / 2
+        moved.append(float((sums[0] - sums[1]).norm()))
+        assert moved[-1] <= bound + 1e-4
+    assert max(moved) > 0.4  # z did something
+
+
+def _without(one, z):
+    """Centres, starts and peripherals of bags without that of z."""
+    keep = one.centres != z
+    sizes = one.sizes[keep]
+    return (
+        one.centres[keep],
+        np.concatenate([[0], np.cumsum(sizes)]),
+        one.peripherals[keep[one.owners]],
+    )
+
+
+def test_the_norm_of_sml_noise_tells_its_scale_and_gaussian_noise_does_not():
+    """What refutes the published claim: a round's noise of many coordinates is Gaussian of a scale
+    that its own norm tells. A chance of 1e-6 to fail by luck, for each of the two."""
+    ratios = {}
+    for name in ("heterpoissonsml", "heterpoisson"):
+        seen = []
+        more = {"observe": lambda phase, seeds, values, sums, seen=seen: seen.append(sums.clone())}
+        made, setting = block(graph_of(), name, more=more, hidden=64, epochs=12)
+        ((_, _, model),) = method.fit(made, [setting])
+        std = model.executed["training"].noise_std
+        ratios[name] = np.array([float(s.double().square().mean()) / std**2 for s in seen])
+    size, rounds = seen[0].numel(), len(seen)
+    off = stats.norm.isf(1e-6 / rounds) * math.sqrt(2 / size) + 0.02  # and the gradients
+    assert (abs(ratios["heterpoisson"] - 1) < off).all()
+    # Of Exp(1) numbers that many lie all within `off` of 1 with a chance below 1e-6.
+    inside = math.exp(-(1 - off)) - math.exp(-(1 + off))
+    assert inside**rounds < 1e-6
+    assert (abs(ratios["heterpoissonsml"] - 1) > off).any()
