@@ -371,6 +371,13 @@ def test_a_lost_cache_gives_the_same_release_again(runs):
             marks=pytest.mark.slow,
         ),
         pytest.param(MLP, {"delta": 0.5}, "not below 1/300", marks=pytest.mark.slow),
+        # Of a published claim that holds a warning would tell the number of edges.
+        pytest.param(
+            EDGE,
+            {"delta": 0.5, "calibrate_for": "published"},
+            "not below 1/29",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_what_is_not_released_says_so_in_private(entry, changes, message, tmp_path):
