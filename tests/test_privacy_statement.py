@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from graphdp import cli
+from graphdp import cli, coins
 from graphdp.errors import GraphDPError
 from graphdp.methods.registry import analyses, card
 from graphdp.methods.settings import distinct
@@ -304,6 +304,14 @@ def test_a_private_statement_takes_no_number_of_edges_as_public(method, setting)
     assert len(counted[0]) == len(counted[1])
     page = render_markdown(made)
     assert EDGE_COUNT_IS_PRIVATE in page and EDGE_COUNT_IS_PUBLIC not in page
+
+
+def test_what_is_drawn_of_pure_epsilon_follows_from_its_smallest_part():
+    """lap_graph's count of edges has a hundredth of ε."""
+    (made,) = make("sage", "edge", "0.1", [{"perturbation": "lap_graph"}], num_nodes=1000)
+    given = 0.1, 1000 * 999, made.target.delta
+    assert made.rng.drawn_epsilon == coins.as_drawn(*given, 0.1 * 0.01)[0]
+    assert made.rng.drawn_epsilon > coins.as_drawn(*given)[0]
 
 
 @pytest.mark.parametrize("setting", [{}, {"adjacency": "node_replace"}])

@@ -175,8 +175,9 @@ def _random_numbers(entry: dict[str, Any], data: Data, release: str) -> Rng:
     drawn = float(target), delta
     if calibrated.phases(entry):
         drawn = noise.as_drawn(*drawn)
-    if calibrated.pure_epsilons(entry):  # every ordered pair of nodes at most
-        drawn = coins.as_drawn(drawn[0], data.nodes * (data.nodes - 1), drawn[1])
+    if parts := calibrated.pure_epsilons(entry):  # every ordered pair of nodes at most
+        pairs = data.nodes * (data.nodes - 1)
+        drawn = coins.as_drawn(drawn[0], pairs, drawn[1], min(parts.values()))
     return rng.model_copy(update={"drawn_epsilon": drawn[0], "drawn_delta": drawn[1]})
 
 
