@@ -51,6 +51,8 @@ onstart:
         lock.hold(".snakemake/graphdp.lock")
         if PRIVATE:
             private.prepare(STUDY.key_file)
+            # No checksums of what is in private/ among Snakemake's records.
+            workflow.persistence.max_checksum_file_size = -1
     except GraphDPError as error:
         raise WorkflowError(f"{error}") from None
 

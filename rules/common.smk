@@ -206,8 +206,11 @@ def stage_code(wildcards):
 
 
 def stage_kept(wildcards):
-    """Where calibrations are kept, for stages that draw noise."""
-    return KEPT if any(unit.calibrated for unit in units_of(wildcards)) else None
+    """Where calibrations are kept, for stages that draw noise; and what the ledger is told."""
+    units = units_of(wildcards)
+    if not any(unit.calibrated for unit in units):
+        return None
+    return KEPT | (released_with(units[0].dataset) if PRIVATE else {})
 
 
 def trains(wildcards):
@@ -305,3 +308,18 @@ def released_unit():
 def released_model(wildcards):
     cell, made, _ = released_unit()
     return {"row": made, "statements": f"{RESULTS}/statements/{cell.dataset}"}
+
+
+def released_with(dataset):
+    """What all jobs of the release are made with, and the files of the data."""
+    units = list(GRID.units.values())
+    stages_code = {
+        f"{unit.stage.name} {unit.place}": script_code("stage", *GRID.code(unit))
+        for unit in units
+    }
+    return {
+        "graph": graph_file(dataset),
+        "manifest": f"{WORK}/data/raw/{dataset}/manifest.json",
+        "code": stages_code | {"preprocess": script_code("preprocess")},
+        "parameters": [GRID.task(unit) for unit in units],
+    }

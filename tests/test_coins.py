@@ -3,6 +3,8 @@
 Statistical tests compare counts with exact binomial intervals; each states its failure probability.
 """
 
+import contextlib
+import itertools
 import math
 
 import mpmath
@@ -12,7 +14,9 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from scipy import stats
 
 from graphdp.coins import Coins, as_drawn
+from graphdp.data.graph import csr_from_edges
 from graphdp.errors import GraphDPError
+from graphdp.graphs import perturbation
 from graphdp.noise import Words
 from graphdp.rng import keyed_generator, stream_key
 
@@ -174,21 +178,129 @@ def test_laplace_noise_is_discrete_laplace(epsilon):
 
 
 def test_what_drawing_adds():
-    """The docstring's bound holds its own terms, at every rate from 1/N to 1/2."""
+    """The docstring's bound holds its own terms: of every rate from 1/N to 1/2, of every ε, and of
+    lap_graph's further units, with as many pairs as may appear."""
     mpmath.mp.prec = 100
+    two = mpmath.mpf(2)
     for pairs in (10**3, 10**6, 2 * 10**8, 10**12):
-        for rate in np.geomspace(1 / pairs, 0.5, 30):
-            lam, p, n = -mpmath.log1p(-rate), mpmath.mpf(rate), mpmath.mpf(pairs)
-            terms = (2 * p * n + 200) * 2.0**-51 + 2.0**-49 * lam * (3 * n + 200 / p)
-            assert 2.1 / p * terms < n * 2.0**-45 + 2.0**-39 / p <= 1.02 * n * 2.0**-39
-    for epsilon, pairs, given in ((1.0, 2 * 10**8, 0.0), (8.0, 10**6, 1e-5), (20.0, 10**9, 0.0)):
-        found, delta = as_drawn(epsilon, pairs, given)
-        a = mpmath.mpf(pairs) / 2**38 + mpmath.exp(epsilon) / mpmath.mpf(2) ** 62
+        n = mpmath.mpf(pairs)
+        for rate in np.geomspace(1 / pairs, 0.51, 30):
+            lam, p = -mpmath.log1p(-rate), mpmath.mpf(rate)
+            assert lam <= 1.4 * p
+            terms = (2 * p * n + 200) / two**51 + lam * n / two**49
+            successes = 2.1 / p * terms
+            assert successes < n / two**46 + 1 / (p * two**42) <= 1.02 * n / two**41.9
+        appear = 0.51 * n + 200
+        for epsilon in (1e-6, 1e-3, 2.0**-9, 0.01, 0.7, 5.0):
+            lam = mpmath.mpf(unit(epsilon))
+            p = -mpmath.expm1(-lam)
+            assert 1 / p < 513 * max(1, two**-9 / epsilon)
+            more = 2.1 / p * (appear / two**51 + (2.01 * appear + 200) / two**49)
+            pair = 2 * 2.1 / p * (two**-51 + 131 / two**49)
+            count = 2 * 2.1 / -mpmath.expm1(-epsilon) * (two**-51 + 131 / two**49)
+            assert count < two**-39 / min(1, epsilon)
+            assert n / two**41 + more + pair + count < (as_drawn(epsilon, pairs)[0] - epsilon) / 2
+
+
+def unit(epsilon):
+    """As lap_graph has it: ε g in (2⁻⁹, 2⁻⁸], or ε itself."""
+    return epsilon * 2.0 ** -max(0, math.ceil(math.log2(epsilon)) + 8)
+
+
+def test_how_far_from_ideal_coins_are():
+    for epsilon, pairs, given, least in (
+        (1.0, 2 * 10**8, 0.0, None),
+        (8.0, 10**6, 1e-5, 0.08),
+        (20.0, 10**9, 0.0, 0.2),
+        (0.1, 10**6, 0.0, 1e-3),
+        (1e-6, 10**4, 0.0, None),
+    ):
+        found, delta = as_drawn(epsilon, pairs, given, least)
+        room = max(1, mpmath.mpf(2) ** -9 / (least or epsilon))
+        a = (mpmath.mpf(pairs) / 2**38 + mpmath.mpf(2) ** -28) * room
+        a += mpmath.exp(epsilon) / mpmath.mpf(2) ** 60
         assert found == pytest.approx(float(epsilon + 2 * a), rel=1e-14)
         assert found < epsilon + 1e-2
-        whole = mpmath.exp(a) * given + (1 + mpmath.exp(epsilon + a)) / mpmath.mpf(2) ** 90
+        failure = mpmath.mpf(2) ** -90 + mpmath.mpf(pairs + 200) ** 2 / mpmath.mpf(2) ** 127
+        whole = mpmath.exp(a) * given + (1 + mpmath.exp(epsilon + a)) * failure
         assert delta == pytest.approx(float(whole), rel=1e-12)
     assert as_drawn(41.0, 10)[1] == 1
     for arguments in ((1.0, 2**42 + 1), (math.inf, 10)):
         with pytest.raises(GraphDPError, match="coins"):
             as_drawn(*arguments)
+
+
+def test_blocks_that_never_repeat_are_counted():
+    """With N = 2e8 pairs edge_rand reads 54 million words, 27 million blocks."""
+    blocks = 5.4e7 / 2
+    assert as_drawn(1.0, 2 * 10**8)[1] > (1 + math.e) * blocks**2 / 2.0**129 > 2.0**-80
+
+
+@pytest.mark.parametrize("epsilon", [9.9e-7, 0.0, -1.0])
+def test_too_small_an_epsilon_is_one_clear_line(epsilon):
+    for draw in (
+        lambda: as_drawn(epsilon, 10),
+        lambda: as_drawn(1.0, 10, 0.0, epsilon),
+        lambda: Coins("x").laplace(3, epsilon),
+    ):
+        with pytest.raises(GraphDPError, match=r"analysed from 1e-06 on; raise epsilon") as error:
+            draw()
+        assert "\n" not in str(error.value)
+
+
+class Counted(Words):
+    """Words of a stream, and how many were read."""
+
+    def __init__(self, *name):
+        super().__init__(*name)
+        self.words = self.blocks = 0
+
+    def fill_u(self, u):
+        self.words += len(u)
+        super().fill_u(u)
+
+    def further_bits(self, size):
+        self.blocks += size
+        return super().further_bits(size)
+
+
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("kind", ["asymmetric", "edge_rand", "lap_graph"])
+def test_a_perturbation_reads_no_more_words_and_blocks_than_are_counted(kind, directed):
+    """Of graphs without an edge, with some, and with all, each ε small and large."""
+    for nodes, density in itertools.product((8, 150), (0.0, 0.1, 0.6, 1.0)):
+        upper = np.triu(np.random.default_rng(1).random((nodes, nodes)) < density, 1)
+        graph = csr_from_edges(*np.nonzero(upper), nodes, symmetrise=True)
+        pairs = nodes * (nodes - 1) // (1 if directed else 2)
+        for link in (1e-3, 0.5, 8.0):
+            parts = {"link": link} if kind == "edge_rand" else {"link": link, "density": 1e-3}
+            coins = Coins("words", kind, nodes, density, link)
+            coins._words = counted = Counted("words", kind, nodes, density, link)
+            with contextlib.suppress(GraphDPError):  # by the noisy count of edges, of lap_graph
+                perturbation.perturb(*graph, kind, parts, coins, 10**6, directed)
+            assert counted.words <= 4 * pairs + 300
+            assert counted.words / 2 + counted.blocks <= 2 * pairs + 400
+
+
+def test_few_pairs_appear_in_a_dense_graph_whose_noisy_count_is_small(monkeypatch):
+    """lap_graph's further units, which its bound has for half of the pairs at most."""
+    monkeypatch.setattr(perturbation, "noisy_count", lambda count, epsilon, coins: wanted)
+    found = []
+
+    class Seen(Coins):
+        def failures(self, size, rate):
+            found.append(size)
+            return super().failures(size, rate)
+
+    nodes, pairs = 150, 150 * 149
+    for density, wanted in itertools.product((0.5, 0.7, 0.9, 0.95, 1.0), (1, 1000, 4000)):
+        full = np.random.default_rng(1).random((nodes, nodes)) < density
+        graph = csr_from_edges(*np.nonzero(full), nodes, symmetrise=False)
+        found.clear()
+        parts = {"link": 0.5, "density": 0.1}
+        noisy = perturbation.perturb(*graph, "lap_graph", parts, Seen(density), 10**6, True)
+        assert len(noisy[1]) == wanted
+        assert found[-1] <= 0.51 * pairs + 200
+    wanted = pairs // 4
+    with pytest.raises(GraphDPError, match="too many for a sparse draw"):
+        perturbation.perturb(*graph, "lap_graph", parts, Seen(2), 10**6, True)

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from graphdp import cli
+from graphdp import cli, coins
 from graphdp.errors import GraphDPError
 from graphdp.methods.registry import analyses, card
 from graphdp.methods.settings import distinct
 from graphdp.privacy import statement_form
+from graphdp.privacy.assumptions import EDGE_COUNT_IS_PRIVATE, EDGE_COUNT_IS_PUBLIC
 from graphdp.privacy.statement import cell_statements
 from graphdp.privacy.statement_form import AccountingEntry, Statement, differences
 from graphdp.privacy.statement_page import render_markdown
@@ -272,8 +273,45 @@ def test_a_delta_that_would_allow_to_publish_an_edge_is_refused_or_warned_of():
     assert published.uncounted[0].startswith("Warning: delta 1e-07 is not below 1/10000000, one")
     with pytest.raises(GraphDPError, match="not below 1/10000000"):
         make("gap", "edge", "1", [{"hops": 1}], "corrected", **many)
+    # The text holds a number of the data, and so would its absence: not in a private statement.
+    with pytest.raises(GraphDPError, match="not below 1/10000000"):
+        make("gap", "edge", "1", [{"hops": 1}], release="private", **many)
     (enough,) = make("gap", "edge", "1", [{"hops": 1}], num_edges=9_999_999)
     assert not any("Warning" in line for line in enough.uncounted)
+
+
+def test_a_private_release_is_not_calibrated_for_such_a_delta():
+    """Nor so that a published claim's statement would tell that it is one."""
+    cell = "mine", "gap", "edge", "1", [{"hops": 1}], [TRAIN], 10_000_000, 1e-7
+    assert calibrate_cell(*cell)[0]["delta"] == 1e-7
+    with pytest.raises(GraphDPError, match="not below 1/10000000"):
+        calibrate_cell(*cell, release="private")
+
+
+@pytest.mark.parametrize(
+    ("method", "setting"),
+    [("gap", {"hops": 1}), ("sage", {"perturbation": "lap_graph"}), ("dpdgc", {})],
+)
+def test_a_private_statement_takes_no_number_of_edges_as_public(method, setting):
+    (public,) = make(method, "edge", "1", [setting])
+    (made,) = make(method, "edge", "1", [setting], release="private")
+    counted = [
+        [text for claim in claims for text in claim.assumptions if "number of edges" in text]
+        for claims in (public.accounting + public.selection.entries,
+                       made.accounting + made.selection.entries)
+    ]  # fmt: skip
+    assert set(counted[0]) == {EDGE_COUNT_IS_PUBLIC} and set(counted[1]) == {EDGE_COUNT_IS_PRIVATE}
+    assert len(counted[0]) == len(counted[1])
+    page = render_markdown(made)
+    assert EDGE_COUNT_IS_PRIVATE in page and EDGE_COUNT_IS_PUBLIC not in page
+
+
+def test_what_is_drawn_of_pure_epsilon_follows_from_its_smallest_part():
+    """lap_graph's count of edges has a hundredth of ε."""
+    (made,) = make("sage", "edge", "0.1", [{"perturbation": "lap_graph"}], num_nodes=1000)
+    given = 0.1, 1000 * 999, made.target.delta
+    assert made.rng.drawn_epsilon == coins.as_drawn(*given, 0.1 * 0.01)[0]
+    assert made.rng.drawn_epsilon > coins.as_drawn(*given)[0]
 
 
 @pytest.mark.parametrize("setting", [{}, {"adjacency": "node_replace"}])

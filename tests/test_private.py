@@ -1,5 +1,6 @@
-"""Private releases: the key, the ledger, and whole runs on graphs that differ in one edge."""
+"""Private releases: the key, and whole runs on graphs that differ in one edge."""
 
+import hashlib
 import json
 import os
 import re
@@ -162,38 +163,6 @@ def test_announced_classes_stay_whichever_nodes_there_are():
         build("mine", raw, Preprocessing(num_classes=2))
 
 
-# --- The ledger -----------------------------------------------------------------------------------
-
-ENTRY = {"dataset": "a", "data": "1", "noise": "x", "plan": [{"hops": 1}, 1e-5], "release": "s"}
-
-
-def test_the_ledger_refuses_second_releases_and_used_noise(tmp_path):
-    path = tmp_path / "private" / "ledger.jsonl"
-    private.reserve(ENTRY, path)
-    private.reserve(ENTRY, path)  # the same release again, as after a killed run
-    private.reserve(ENTRY | {"dataset": "b", "data": "2", "noise": "y"}, path)
-    assert len(path.read_text().splitlines()) == 2
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    for changes, message in (
-        ({"plan": [{"hops": 2}, 1e-5], "noise": "z"}, r"a was released before \("),
-        ({"data": "3", "noise": "z"}, "released before, with other edges"),
-        ({"dataset": "c", "noise": "z"}, r"c was released before \("),
-        ({"dataset": "c", "data": "3"}, "this noise was drawn for other data"),
-    ):
-        with pytest.raises(GraphDPError, match=message):
-            private.reserve(ENTRY | changes, path)
-    assert len(path.read_text().splitlines()) == 2
-
-
-@pytest.mark.parametrize("line", ["{", "[]", '{"dataset": "a"}'])
-def test_a_damaged_ledger_is_noticed(tmp_path, line):
-    path = tmp_path / "ledger.jsonl"
-    path.write_text(f"{line}\n")
-    with pytest.raises(GraphDPError, match=r"line 1 of the ledger .* is damaged"):
-        private.reserve(ENTRY, path)
-    assert path.read_text() == f"{line}\n"
-
-
 # --- Whole runs -----------------------------------------------------------------------------------
 
 
@@ -301,7 +270,37 @@ def test_nothing_exact_is_published_or_said(runs):
             if path.is_file():
                 content = path.read_bytes()
                 assert key.encode() not in content and root.encode() not in content, path
-        assert stat.S_IMODE((project.folder / "private").stat().st_mode) == 0o700
+        for folder in ("private", ".snakemake"):
+            assert stat.S_IMODE((project.folder / folder).stat().st_mode) == 0o700
+
+
+def test_no_hash_of_a_private_file_stands_outside_of_its_folder(runs):
+    """Neither of the graph nor of any other: who knows all but one edge could hash both. And in the
+    ledger they are keyed."""
+    _, pair = runs
+    for project, _ in pair:
+        folder = project.folder / "private"
+        ledger = (folder / "ledger.jsonl").read_bytes()
+        hashes = {
+            hashlib.sha256(path.read_bytes()).hexdigest().encode(): path
+            for path in [*folder.rglob("*"), project.folder / "../raw/mine.npz"]
+            if path.is_file() and path.read_bytes()
+        }
+        assert any(path.match("private/data/graphs/mine.npz") for path in hashes.values())
+        # The model itself is published, and its row has its hash.
+        hashes = {h: path for h, path in hashes.items() if path.suffix != ".npz" or "fit" not in
+                  path.parts}  # fmt: skip
+        copies = {
+            hashlib.sha256(path.read_bytes()).hexdigest().encode()
+            for path in (project.folder / "results").rglob("*")
+            if path.is_file()
+        }
+        for path in project.folder.rglob("*"):
+            if path.is_file() and folder not in path.parents:
+                found = path.read_bytes()
+                assert not [p for h, p in hashes.items() if h not in copies and h in found], path
+        assert not [path for h, path in hashes.items() if h in ledger]
+        assert any((project.folder / ".snakemake").rglob("*"))
 
 
 def test_statement_and_row_say_what_kind_of_release_it_is(runs):
@@ -349,6 +348,47 @@ def test_a_second_release_of_the_data_is_refused(runs):
 
 
 @pytest.mark.slow
+def test_a_second_release_after_an_edit_of_code_or_data_is_refused(runs):
+    """Of code that another job than the one with noise runs, outside of any checkout; and of how
+    the data are prepared, under another name."""
+    level, ((project, _), _) = runs
+    if level == "edge":
+        pytest.skip("it bounds no degree")
+    before = (project.folder / "private/ledger.jsonl").read_bytes()
+    code = project.folder / "workflow/graphdp/graphs/degree.py"
+    registry = project.folder / "config" / "datasets.yaml"
+    known = yaml.safe_load(registry.read_text())
+    known["datasets"]["renamed"]["preprocessing"]["symmetrise"] = False
+    other = "keep = np.zeros(len(indices), dtype=bool) | True"
+    for file, text, changes, message in (
+        (
+            code,
+            code.read_text().replace("keep = np.ones(len(indices), dtype=bool)", other),
+            {},
+            r"another code \(.*bound_degree mine/",
+        ),
+        (
+            registry,
+            yaml.safe_dump(known),
+            {"datasets": ["renamed"]},
+            "renamed was released before .* with the same files, labels, features, edges",
+        ),
+    ):
+        before_edit = file.read_text()
+        assert text != before_edit
+        file.write_text(text)
+        project.configure(**changes)
+        for log in (project.folder / "private").rglob("*.log.private"):
+            log.unlink()
+        assert project.snakemake(check=False).returncode != 0
+        assert re.search(message, log_of(project))
+        file.write_text(before_edit)
+        project.configure()
+    assert (project.folder / "private/ledger.jsonl").read_bytes() == before
+    project.snakemake()  # with all as it was
+
+
+@pytest.mark.slow
 def test_a_lost_cache_gives_the_same_release_again(runs):
     _, (_, (project, _)) = runs
     before = {p.name: p.read_bytes() for p in (project.folder / "results/mine").iterdir()}
@@ -371,6 +411,13 @@ def test_a_lost_cache_gives_the_same_release_again(runs):
             marks=pytest.mark.slow,
         ),
         pytest.param(MLP, {"delta": 0.5}, "not below 1/300", marks=pytest.mark.slow),
+        # Of a published claim that holds a warning would tell the number of edges.
+        pytest.param(
+            EDGE,
+            {"delta": 0.5, "calibrate_for": "published"},
+            "not below 1/29",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_what_is_not_released_says_so_in_private(entry, changes, message, tmp_path):

@@ -3,10 +3,9 @@
 With `release: reproduction` every key follows from the study seed, which rows state: anybody can
 draw the noise again, so an ε speaks of the mechanism and not of that copy. With `release: private`
 all streams are named by a secret from the operating system, nothing is published that the plan does
-not hold, and what was released is written down, so that nothing is released twice: ε add up.
+not hold, and what was released is written down (`graphdp.ledger`).
 """
 
-import fcntl
 import hmac
 import json
 import math
@@ -25,7 +24,8 @@ if TYPE_CHECKING:
 
 #: All that a private study makes but what it releases: data, cache, logs, and the ledger.
 FOLDER = "private"
-LEDGER = f"{FOLDER}/ledger.jsonl"
+#: What Snakemake writes down: names of files, settings, code.
+RECORDS = ".snakemake"
 #: What a private study is, unless its configuration says otherwise, and is refused.
 DEFAULTS = {"seeds": 1, "checkpoint": "last", "tables": [], "figures": []}
 _HEX = 64  # digits of a key of 256 bits
@@ -72,11 +72,19 @@ def read_key(path: str | os.PathLike) -> bytes:
 
 
 def prepare(key_file: str | os.PathLike) -> None:
-    """Before a private run: the folder of what is not released, for its owner alone.
+    """Before a private run: the folder of what is not released, for its owner alone, and that of
+    Snakemake's records of it.
 
     Raises `GraphDPError` if others may read it, and as `read_key`.
     """
     read_key(key_file)
+    if os.path.isdir(RECORDS):
+        try:
+            os.chmod(RECORDS, 0o700)
+        except PermissionError:
+            raise GraphDPError(
+                f"the folder {RECORDS}/ is not yours: run private releases in a checkout of yours"
+            ) from None
     folder = Path(FOLDER)
     folder.mkdir(mode=0o700, exist_ok=True)
     if stat.S_IMODE(folder.stat().st_mode) & 0o077:
@@ -205,43 +213,3 @@ def check_data(study: "Study", datasets: Mapping[str, "DatasetSpec"]) -> None:
             f"dataset '{name}': public candidates of a private release need a universe of ids: "
             "give parameters: {num_ids: ...}, and ids in the file"
         )
-
-
-def reserve(entry: Mapping[str, Any], path: str | os.PathLike = LEDGER) -> None:
-    """Write a release down before its noise is drawn; the same release again is no second one.
-
-    entry: JSON object; `dataset`, its name; `data`, a hash of what is in it; `noise`, a hash that
-    names the noise; and whatever else determines what is released.
-    Raises `GraphDPError` for a second release of a dataset, as of today or as it was, for the same
-    noise over other data, and for a ledger that is damaged.
-    """
-    path = Path(path)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-    with os.fdopen(file, "r+") as ledger:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        ledger.seek(0)
-        for number, line in enumerate(ledger, 1):
-            try:
-                earlier = json.loads(line)
-                known = {name: earlier[name] for name in ("data", "dataset", "noise")}
-            except (ValueError, KeyError, TypeError):
-                raise GraphDPError(
-                    f"line {number} of the ledger {path} is damaged: restore it from a copy"
-                ) from None
-            if earlier == json.loads(json.dumps(entry)):
-                return
-            what = {
-                "data": f"{entry['dataset']} was released before",
-                "dataset": f"{entry['dataset']} was released before, with other edges or nodes",
-                "noise": "this noise was drawn for other data",
-            }
-            for name, value in known.items():
-                if value == entry[name]:
-                    raise GraphDPError(
-                        f"{what[name]} ({path}, line {number}: {earlier.get('release', '')}): the "
-                        "ε of two releases add up, and no statement says so; nothing is drawn"
-                    )
-        ledger.write(json.dumps(entry, sort_keys=True) + "\n")
-        ledger.flush()
-        os.fsync(file)

@@ -113,8 +113,13 @@ class Block:
 
     @cached_property
     def data(self) -> str:
-        """The data as they name noise: the graph, and the ids, by which its nodes are split."""
-        return f"{self.fingerprint} {io.sha256_arrays(self.graph.ids)}"
+        """The data as they name noise: the graph, and the ids, by which its nodes are split.
+
+        Of a private release also the size of their universe, which decides whom public candidates
+        leave: other edges are not to have the same noise. (A reproduction's noise is public.)
+        """
+        name = f"{self.fingerprint} {io.sha256_arrays(self.graph.ids)}"
+        return f"{name} {self.graph.num_ids}" if self.release == "private" else name
 
     @cached_property
     def fingerprint(self) -> str:

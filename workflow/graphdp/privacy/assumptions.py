@@ -1,5 +1,7 @@
 """Assumptions shared by several plans, one sentence each."""
 
+from collections.abc import Sequence
+
 TRAINING_COUNT_IS_PUBLIC = (
     "The number of training nodes is announced beforehand, the same whether or not a protected "
     "node is there: it sets the sampling rate and the steps."
@@ -18,6 +20,10 @@ ROW_IS_WITHHELD = (
     "asked for; in training the row enters only its own clipped gradient."
 )
 EDGE_COUNT_IS_PUBLIC = "The number of edges may be used to choose δ; it is taken as public."
+#: What stands in its place in a private release, which has a δ of its own.
+EDGE_COUNT_IS_PRIVATE = (
+    "δ is given beforehand, not chosen by the number of edges, of which nothing is taken as public."
+)
 SAMPLES_ARE_COUPLED = (
     "Batch size and number of rounds do not depend on whether the protected node is there. A batch "
     "of fixed size that it is drawn into is one without it in which it takes another node's place: "
@@ -35,3 +41,9 @@ OFFICIAL_STEPS = (
     "The official code runs floor(N / B) rounds in each epoch and accounts "
     "floor(epochs · N / B) in all."
 )
+
+
+def of_release(assumptions: Sequence[str], release: str) -> list[str]:
+    """A plan's assumptions as they are made in a "reproduction" or a "private" release."""
+    stands_for = {EDGE_COUNT_IS_PUBLIC: EDGE_COUNT_IS_PRIVATE} if release == "private" else {}
+    return [stands_for.get(one, one) for one in assumptions]

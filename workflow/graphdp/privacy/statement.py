@@ -7,12 +7,12 @@ same plan that set the noise and that the training loop executed. Its fields are
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from graphdp import coins, noise
 from graphdp.errors import GraphDPError
 from graphdp.privacy import accounting, calibrated
-from graphdp.privacy.assumptions import CANDIDATES_ARE_PUBLIC
+from graphdp.privacy.assumptions import CANDIDATES_ARE_PUBLIC, of_release
 from graphdp.privacy.composition import epsilon_at
 from graphdp.privacy.plan import Plan
 from graphdp.privacy.protection import (
@@ -22,6 +22,7 @@ from graphdp.privacy.protection import (
 )
 from graphdp.privacy.statement_form import (
     AccountingEntry,
+    Claim,
     Data,
     DegreeBound,
     Guarantee,
@@ -41,6 +42,7 @@ from graphdp.privacy.statement_words import (
     uncounted,
 )
 
+_C = TypeVar("_C", bound=Claim)
 _GENERATORS = (
     "AES-256 in counter mode for Gaussian noise, drawn in float64 and rounded to a public grid, "
     "and for randomised response and discrete Laplace noise; AES-128 in counter mode for "
@@ -97,9 +99,9 @@ def statement(
     release: "reproduction" or "private". analyses: of the method at the entry's level. words: how
     the method speaks of edges.
 
-    Raises GraphDPError when a corrected plan has a δ that is not below 1 / number of protected
-    units, when the entry's plan is not one that its method states, and when `entry` is not among
-    those tried.
+    Raises GraphDPError when a corrected plan, or any plan of a private release, has a δ that is not
+    below 1 / number of protected units, when the entry's plan is not one that its method states,
+    and when `entry` is not among those tried.
     """
     plan = Plan.from_dict(entry["plan"])
     own = analyses(entry["settings"], entry["num_train"])
@@ -114,7 +116,7 @@ def statement(
     fault = None
     if delta is not None and own[0].adjacency:
         fault = delta_fault(delta, own[0].adjacency, data.directed_edges, data.nodes)
-    if fault and plan.basis == "corrected":
+    if fault and (plan.basis == "corrected" or release == "private"):
         raise GraphDPError(fault)
     multiplier = _noise(entry)
     return Statement(
@@ -137,12 +139,16 @@ def statement(
             delta=delta,
             noise_multiplier=entry["noise_multiplier"],
         ),
-        accounting=[_account(analysis, plan, multiplier, delta) for analysis in own],
+        accounting=_of_release(
+            [_account(analysis, plan, multiplier, delta) for analysis in own], release
+        ),
         selection=Selection(
             checkpoint=checkpoint,
             settings_tried=len(tried),
             repeats=repeats,
-            entries=select(own, tried, delta, analyses) if charged is None else list(charged),
+            entries=_of_release(
+                select(own, tried, delta, analyses) if charged is None else charged, release
+            ),
         ),
         uncounted=[
             *([f"Warning: {fault}."] if fault else []),
@@ -153,6 +159,14 @@ def statement(
     )
 
 
+def _of_release(claims: Sequence[_C], release: str) -> list[_C]:
+    """Claims with the assumptions that they rest on in that kind of release."""
+    return [
+        one.model_copy(update={"assumptions": of_release(one.assumptions, release)})
+        for one in claims
+    ]
+
+
 def _random_numbers(entry: dict[str, Any], data: Data, release: str) -> Rng:
     """What is drawn, and what that makes of the target."""
     target, delta, rng = entry["target_epsilon"], entry["delta"], _RNG[release]
@@ -161,8 +175,9 @@ def _random_numbers(entry: dict[str, Any], data: Data, release: str) -> Rng:
     drawn = float(target), delta
     if calibrated.phases(entry):
         drawn = noise.as_drawn(*drawn)
-    if calibrated.pure_epsilons(entry):  # every ordered pair of nodes at most
-        drawn = coins.as_drawn(drawn[0], data.nodes * (data.nodes - 1), drawn[1])
+    if parts := calibrated.pure_epsilons(entry):  # every ordered pair of nodes at most
+        pairs = data.nodes * (data.nodes - 1)
+        drawn = coins.as_drawn(drawn[0], pairs, drawn[1], min(parts.values()))
     return rng.model_copy(update={"drawn_epsilon": drawn[0], "drawn_delta": drawn[1]})
 
 

@@ -85,6 +85,7 @@ def of_block(block: Block, study: Mapping[str, Any]) -> list[dict[str, Any]]:
         study["calibrate_for"],
         block.graph.num_nodes,
         Kept(study["cache"], study["accounting"]),
+        block.release,
     )
 
 
@@ -100,6 +101,7 @@ def calibrate_cell(
     calibrate_for: str = "published",
     num_nodes: int | None = None,
     kept: Kept | None = None,
+    release: str = "reproduction",
 ) -> list[dict[str, Any]]:
     """Calibrate every plan setting x number of training nodes of a cell.
 
@@ -110,8 +112,10 @@ def calibrate_cell(
     entries: `dataset`, `settings`, `num_train`, what `Calibration.to_dict` gives and, as
     `epsilons`, what this noise is worth under every analysis of the method. num_nodes: nodes of the
     graph; with it a degree bound that bounds nothing is refused. kept: earlier calibrations.
-    Raises `GraphDPError` as `calibrate` does, and if a corrected analysis has a δ that is not below
-    1 / number of protected units (a published one has it stand in its statement).
+    release: "reproduction" or "private".
+    Raises `GraphDPError` as `calibrate` does, and if δ is not below 1 / number of protected units
+    (a published analysis has it stand in its statement, but for a private release: the number is
+    that of the data, and so is whether a warning is there).
     """
     entries = []
     for setting in settings:
@@ -128,7 +132,9 @@ def calibrate_cell(
             if is_private(level):
                 nodes = num_nodes or num_train
                 # Its own adjacency: a study has one δ for what it compares.
-                own_delta = _delta(plans[0].adjacency, num_edges, num_train, nodes, delta, chosen)
+                counts = num_edges, num_train, nodes
+                strict = release == "private" or chosen.basis == "corrected"
+                own_delta = _delta(plans[0].adjacency, *counts, delta, chosen.basis, strict)
 
             def make(plans=plans, chosen=chosen, own_delta=own_delta) -> dict[str, Any]:
                 result = calibrate(chosen, float(epsilon), own_delta)
@@ -176,13 +182,19 @@ def readings(plans: Sequence[Plan], result: Calibration) -> list[dict[str, Any]]
 
 
 def _delta(
-    adjacency: str, edges: int, train_nodes: int, nodes: int, delta: str | float, chosen: Plan
+    adjacency: str,
+    edges: int,
+    train_nodes: int,
+    nodes: int,
+    delta: str | float,
+    basis: str,
+    strict: bool,
 ) -> float:
-    if delta == "auto" and chosen.basis == "corrected":
+    if delta == "auto" and basis == "corrected":
         return default_delta(protected_units(adjacency, edges, nodes))
     if delta == "auto":
         return default_delta(published_units(adjacency, edges, train_nodes, nodes))
     fault = delta_fault(delta, adjacency, edges, nodes)
-    if fault and chosen.basis == "corrected":
+    if fault and strict:
         raise GraphDPError(f"config: {fault}")
     return float(delta)

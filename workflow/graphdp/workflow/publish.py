@@ -1,5 +1,7 @@
 """A private release: what the ledger holds of it, and what of its files is published."""
 
+import hashlib
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from graphdp import io, private
+from graphdp import io, ledger
 from graphdp.data.graph import Graph
 from graphdp.errors import GraphDPError
 from graphdp.methods.block import Block
@@ -16,17 +18,22 @@ from graphdp.paper.rows import read_rows
 from graphdp.privacy import calibrated
 from graphdp.rng import stream_key
 from graphdp.workflow import job
+from graphdp.workflow.calibrations import LIBRARIES as ACCOUNTANTS
+
+#: On what the sums, the noise and its σ depend.
+LIBRARIES = (*ACCOUNTANTS, "torch", "cryptography", "randomgen")
 
 
 def reserve(block: Block, study: Mapping[str, Any]) -> None:
     """Write a release into the ledger, before any of its noise is drawn.
 
     study: what its noise depends on besides data, method, level and ε, with all hyperparameters as
-    `models`. What code and machine it is made with is part of a release: sums that are rounded
-    otherwise, under the same noise, would be a second one.
+    `models`, `code` (job -> the digest of its code) and `parameters` (of all stages); and the
+    files `graph` and `manifest` (of the raw files). What code, libraries and machine it is made
+    with is part of a release: other sums under the same noise would be a second one.
 
     Raises `GraphDPError` for a claim that is refuted, for samples of a fixed size, whose rate would
-    be another one than that of the announced number of training nodes, and as `private.reserve`.
+    be another one than that of the announced number of training nodes, and as `ledger.reserve`.
     """
     for entry in block.calibrations:
         if entry["status"] == "refuted":
@@ -39,31 +46,61 @@ def reserve(block: Block, study: Mapping[str, Any]) -> None:
                 f"{block.method}, {entry['adjacency']}: samples of a fixed size tell the number of "
                 "training nodes; choose a method or an adjacency with Poisson samples"
             )
-    versions = job.versions("torch", "numpy", "scipy", "cryptography", "randomgen")
-    private.reserve(
+    ledger.reserve(
         {
             "release": f"{block.study}: {block.method}, {block.level} level, ε = {block.epsilon}",
             "dataset": block.dataset,
-            "data": content_hash(block.graph),
             "noise": stream_key(*block.stream(0), block.data).hex(),
-            "plan": [study["models"], study["delta"], study["calibrate_for"], block.announced],
-            "made_with": [job.git_commit(), versions, block.trained_on()],
-        }
-    )
+            "commit": job.git_commit(),
+            "made_with": {
+                "settings": [
+                    study["models"], study["delta"], study["calibrate_for"], block.announced
+                ],
+                "parameters": _digest(study["parameters"]),
+                "code": study["code"],
+                "libraries": json.loads(job.versions(*LIBRARIES)),
+                "device": block.trained_on(),
+                "calibration": block.calibrations,
+                "σ": [
+                    {name: one.run.noise_std for name, one in calibrated.phases(entry).items()}
+                    for entry in block.calibrations
+                ],
+            },
+        },
+        {
+            "graph file": [io.sha256_file(study["graph"])],
+            "files": [file["sha256"] for file in io.read_json(study["manifest"])["files"]],
+            **content_hashes(block.graph),
+        },
+    )  # fmt: skip
 
 
-def content_hash(graph: Graph) -> str:
-    """Hex SHA-256 of what is in a graph, whatever it is called and its nodes' order: ids, features,
-    classes and edges."""
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def content_hashes(graph: Graph) -> dict[str, list[str]]:
+    """Hex SHA-256 of each part of what is in a graph, whatever it is called and its nodes' order.
+
+    "features" and "labels" with the ids; "edges", as pairs of ids in either direction. A part that
+    is empty has none: it would be that of many a graph.
+    """
     order = np.argsort(graph.ids)
-    entries = np.ones(graph.num_edges, np.int8)
-    shape = (graph.num_nodes, graph.num_nodes)
-    edges = sparse.csr_array((entries, graph.indices, graph.indptr), shape=shape)
-    edges = edges[order][:, order]
-    edges.sort_indices()
-    x = sparse.csr_array(graph.x)[order]
-    arrays = graph.ids[order], graph.y[order], edges.indptr, edges.indices
-    return io.sha256_arrays(*(np.asarray(a) for a in (*arrays, x.indptr, x.indices, x.data)))
+    ids = graph.ids[order]
+    found = {"labels": [io.sha256_arrays(ids, graph.y[order])]} if len(ids) else {}
+    x = sparse.csr_array(graph.x, copy=True)[order]
+    x.eliminate_zeros()
+    x.sort_indices()
+    if x.nnz:
+        places = (x.indptr.astype(np.int64), x.indices.astype(np.int64))
+        found["features"] = [io.sha256_arrays(ids, *places, x.data)]
+    if graph.num_edges:
+        rank = np.empty(len(ids), np.int64)
+        rank[order] = np.arange(len(ids))
+        ends = rank[np.repeat(np.arange(len(ids)), np.diff(graph.indptr))], rank[graph.indices]
+        pairs = np.unique(np.minimum(*ends) * len(ids) + np.maximum(*ends))
+        found["edges"] = [io.sha256_arrays(ids[pairs // len(ids)], ids[pairs % len(ids)])]
+    return found
 
 
 def publish(

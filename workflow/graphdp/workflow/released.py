@@ -45,6 +45,7 @@ def calibrate_study_cell(
         study.calibrate_for,
         graph.num_nodes,
         kept,
+        "private" if secret else "reproduction",
     )
 
 

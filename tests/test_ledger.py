@@ -1,0 +1,225 @@
+"""The ledger of private releases: what is a second release, and of what it holds hashes."""
+
+import itertools
+import json
+import os
+import stat
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from graphdp import ledger, private
+from graphdp.data.graph import Graph, csr_from_edges
+from graphdp.errors import GraphDPError
+from graphdp.methods.block import Block
+from graphdp.workflow import job, publish
+
+ENTRY = {
+    "dataset": "a", "noise": "x", "release": "s", "commit": "c1",
+    "made_with": {"settings": [{"hops": 1}, 1e-5], "libraries": {"torch": "2.5", "numpy": "2"}},
+}  # fmt: skip
+DATA = {"files": ["f1", "f2"], "labels": ["l1"], "edges": ["e1"]}
+OTHER = {"dataset": "b", "noise": "y"}
+
+
+def test_the_same_release_again_is_no_second_one(tmp_path):
+    path = tmp_path / "private" / "ledger.jsonl"
+    ledger.reserve(ENTRY, DATA, path)
+    ledger.reserve(ENTRY | {"commit": "c2"}, DATA, path)  # whose code is the same
+    ledger.reserve(ENTRY | OTHER, {"files": ["g"], "labels": ["m"]}, path)
+    ledger.reserve(ENTRY | OTHER, {"files": ["g"], "labels": ["m"]}, path)
+    assert len(path.read_text().splitlines()) == 2
+    for file in (path, path.with_suffix(".key")):
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    ("changes", "data", "message"),
+    [
+        ({"noise": "z"}, {"files": ["g"]}, "with other edges or nodes"),
+        ({"dataset": "b", "noise": "z"}, DATA, "with the same files, labels, edges"),
+        (OTHER, {"files": ["g", "f2"]}, "with the same files"),
+        (OTHER, {"files": ["g"], "labels": ["l1"]}, "with the same labels"),
+        (OTHER, {"edges": ["e1"], "labels": ["m"]}, "with the same edges"),
+        ({"made_with": {**ENTRY["made_with"], "settings": [{"hops": 2}, 1e-5]}}, DATA,
+         r"with this noise and another settings: .*; bring back what it was \(commit c1\)"),
+        ({"made_with": {**ENTRY["made_with"], "libraries": {"torch": "2.6", "numpy": "2"}}}, DATA,
+         r"another libraries \(torch 2.5\): .*; bring back what it was"),
+        ({"made_with": {**ENTRY["made_with"], "code": {"fit": "1"}}}, DATA, "another code: "),
+        ({"release": "t"}, DATA, "with this noise and another release"),
+        ({}, {"files": ["g"]}, "with this noise and another data"),
+    ],
+)  # fmt: skip
+def test_any_match_is_a_second_release(tmp_path, changes, data, message):
+    path = tmp_path / "ledger.jsonl"
+    ledger.reserve(ENTRY, DATA, path)
+    before = path.read_bytes()
+    with pytest.raises(GraphDPError, match=message) as error:
+        ledger.reserve(ENTRY | changes, data, path)
+    assert str(error.value).count("released before (") == 1 and "\n" not in str(error.value)
+    assert "nothing is drawn" in str(error.value)
+    assert path.read_bytes() == before
+
+
+def test_hashes_stand_keyed_and_other_kinds_of_them_do_not_match(tmp_path):
+    paths = [tmp_path / name / "ledger.jsonl" for name in "ab"]
+    for path in paths:
+        ledger.reserve(ENTRY, DATA, path)
+        assert not any(f'"{one}"' in path.read_text() for one in ("f1", "l1", "e1"))
+    found = [json.loads(path.read_text())["data"] for path in paths]
+    key = private.read_key(paths[0].with_suffix(".key"))
+    assert found[0]["files"][0] == private.keyed_hash(key, "files", "f1") != found[1]["files"][0]
+    ledger.reserve(ENTRY | OTHER, {"labels": ["f1"]}, paths[0])
+
+
+@pytest.mark.parametrize("line", ["{", "[]", '{"dataset": "a"}', "null", '"data"'])
+def test_a_damaged_ledger_is_noticed(tmp_path, line):
+    path = tmp_path / "ledger.jsonl"
+    private.make_key(path.with_suffix(".key"))
+    path.write_text(f"{line}\n")
+    with pytest.raises(GraphDPError, match=r"line 1 of the ledger .* is damaged"):
+        ledger.reserve(ENTRY, DATA, path)
+    assert path.read_text() == f"{line}\n"
+
+
+def test_a_ledger_without_its_key_is_noticed(tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    ledger.reserve(ENTRY, DATA, path)
+    os.remove(path.with_suffix(".key"))
+    with pytest.raises(GraphDPError, match=r"ledger.key, which keys .* restore it from a copy"):
+        ledger.reserve(ENTRY | OTHER, {"files": ["g"]}, path)
+    assert not path.with_suffix(".key").exists()
+
+
+# --- What is reserved of a release ----------------------------------------------------------------
+
+
+def graph(**changes):
+    """A directed graph of 40 nodes, with ids of a universe of 100."""
+    rng = np.random.default_rng(0)
+    edges = rng.integers(0, 40, (2, 200))
+    arrays = {
+        "name": "mine", "x": (rng.random((40, 6)) < 0.5).astype(np.float32),
+        "y": rng.integers(0, 3, 40), "edges": edges, "symmetrise": False,
+        "node_ids": np.arange(40), "raw_num_nodes": 40, "num_classes": 3,
+        "ids": rng.permutation(100)[:40], "num_ids": 100,
+    } | changes  # fmt: skip
+    edges, symmetrise = arrays.pop("edges"), arrays.pop("symmetrise")
+    indptr, indices = csr_from_edges(*edges, 40, symmetrise=symmetrise)
+    return Graph(indptr=indptr, indices=indices, **arrays).validate()
+
+
+def permuted(one):
+    """The graph with its nodes in another order."""
+    order = np.random.default_rng(1).permutation(40)
+    edges = np.repeat(np.arange(40), np.diff(one.indptr)), one.indices
+    place = np.argsort(order)
+    return graph(
+        x=one.x[order], y=one.y[order], ids=one.ids[order], edges=(place[edges[0]], place[edges[1]])
+    )
+
+
+def test_parts_of_the_data_have_hashes_of_their_own():
+    first = publish.content_hashes(graph())
+    assert sorted(first) == ["edges", "features", "labels"]
+    assert publish.content_hashes(permuted(graph())) == first
+    for changes, part in (
+        ({"x": np.ones((40, 6), np.float32)}, "features"),
+        ({"y": np.zeros(40, np.int64)}, "labels"),
+        ({"edges": np.array([[0, 1], [2, 3]])}, "edges"),
+        # An edge in the other direction as well is the same one; a name and a universe are none.
+        ({"symmetrise": True, "name": "yours", "num_ids": 400}, None),
+        ({"x": sparse.csr_matrix(graph().x)}, None),
+    ):
+        found = publish.content_hashes(graph(**changes))
+        assert {kind for kind in first if found[kind] != first[kind]} == ({part} - {None})
+    empty = graph(x=np.zeros((40, 6), np.float32), edges=np.zeros((2, 0), np.int64))
+    assert list(publish.content_hashes(empty)) == ["labels"]
+
+
+def release(folder, one, *, dataset="mine", files=("ab",), **study):
+    """Reserve a release of a graph as a job does."""
+    one.save(folder / "graph.npz")
+    manifest = {"files": [{"name": "mine.npz", "sha256": sha256} for sha256 in files]}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    block = Block(
+        one, dataset, [0], 1, "gap", "node", "8", "shared by id", "last", study="s",
+        release="private", secret="s", announced=30, calibrations=study.pop("calibrations", []),
+    )  # fmt: skip
+    publish.reserve(
+        block,
+        {
+            "models": [["mine/gap/node/8/a", [{"hops": 1}]]], "delta": 1e-5,
+            "calibrate_for": "corrected", "code": {"fit": "1", "preprocess": "2"},
+            "parameters": [{"run": "fit"}], "graph": folder / "graph.npz",
+            "manifest": folder / "manifest.json",
+        } | study,
+    )  # fmt: skip
+    return block
+
+
+@pytest.mark.parametrize(
+    ("made", "changes", "message"),
+    [
+        # Another universe leaves other edges: not under the same noise, nor as a release apart.
+        ({"num_ids": 400}, {}, "with the same files, labels, features, edges"),
+        ({"symmetrise": True}, {"dataset": "yours"}, "with the same files, labels, features, edge"),
+        ({"y": np.zeros(40, np.int64)}, {"dataset": "yours"}, "the same files, features, edges:"),
+        ({"x": np.ones((40, 6), np.float32)}, {"dataset": "yours", "files": ["cd"]},
+         "with the same labels, edges:"),
+        ({"edges": np.array([[0], [1]])}, {"dataset": "yours", "files": ["cd"]},
+         "with the same labels, features:"),
+        ({}, {"code": {"fit": "3", "preprocess": "2"}}, r"another code \(fit 1\)"),
+        ({}, {"parameters": [{"run": "other"}]}, "another parameters"),
+        ({}, {"models": []}, "another settings"),
+    ],
+)  # fmt: skip
+def test_a_release_of_the_same_data_is_recognised(tmp_path, monkeypatch, made, changes, message):
+    monkeypatch.chdir(tmp_path)
+    release(tmp_path, graph())
+    release(tmp_path, graph())
+    monkeypatch.setattr(job, "git_commit", lambda: "unknown")
+    release(tmp_path, graph())  # outside of a checkout the code says what it is
+    before = (tmp_path / "private/ledger.jsonl").read_bytes()
+    with pytest.raises(GraphDPError, match=message):
+        release(tmp_path, graph(**made), **changes)
+    assert (tmp_path / "private/ledger.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("library", ["autodp", "dp-accounting", "torch", "cryptography", "scipy"])
+def test_another_version_of_a_library_is_refused(tmp_path, monkeypatch, library):
+    monkeypatch.chdir(tmp_path)
+    release(tmp_path, graph())
+    version = job.metadata.version
+    monkeypatch.setattr(
+        job.metadata, "version", lambda name: "99" if name == library else version(name)
+    )
+    with pytest.raises(GraphDPError, match=rf"another libraries \({library} [0-9.]*"):
+        release(tmp_path, graph())
+
+
+def test_another_sigma_is_refused_and_stands_in_the_ledger(tmp_path, monkeypatch):
+    from graphdp.workflow.calibrations import calibrate_cell
+
+    monkeypatch.chdir(tmp_path)
+    settings = {"max_grad_norm": 1.0, "batch_size": 10, "epochs": 1, "adjacency": "node_add_remove"}
+    cell = "mine", "mlp", "node", "8", [settings], [30], 100, 1e-5, "corrected"
+    first = json.loads(json.dumps(calibrate_cell(*cell)))
+    release(tmp_path, graph(), calibrations=first)
+    release(tmp_path, graph(), calibrations=first)
+    (line,) = (tmp_path / "private/ledger.jsonl").read_text().splitlines()
+    (scales,) = json.loads(line)["made_with"]["σ"]
+    assert min(scales.values()) > 0.1
+    less = [entry | {"noise_multiplier": entry["noise_multiplier"] / 2} for entry in first]
+    with pytest.raises(GraphDPError, match="another calibration, σ: "):
+        release(tmp_path, graph(), calibrations=less)
+
+
+def test_the_universe_of_ids_names_the_noise_of_private_releases_alone():
+    """A reproduction's streams are what they were."""
+    names = {"private": set(), "reproduction": set()}
+    for (kind, found), num_ids in itertools.product(names.items(), (100, 400)):
+        block = Block(graph(num_ids=num_ids), "mine", [0], 1, release=kind, secret="s")
+        found.add(json.dumps(block.noise_stream(0, "aggregation")))
+    assert len(names["private"]) == 2 and len(names["reproduction"]) == 1
