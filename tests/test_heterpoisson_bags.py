@@ -56,9 +56,12 @@ def test_no_node_is_expected_in_more_than_so_many_bags(num_neighbors):
 
 def test_public_rates_do_not_look_at_the_lists_and_are_refused_beyond_their_bound():
     edges = in_edges(*directed(2))
-    assert set(Lists.of(edges, 2, max_degree=25).rate) == {2 / 25}
-    with pytest.raises(GraphDPError, match="lists hold one node, the bound is 2"):
-        Lists.of(edges, 1, max_degree=2)
+    assert set(Lists.of(edges, 2, max_degree=25, public_rate=True).rate) == {2 / 25}
+    announced = Lists.of(edges, 2, max_degree=25)
+    assert np.array_equal(announced.rate, Lists.of(edges, 2).rate)
+    for public in (True, False):
+        with pytest.raises(GraphDPError, match="lists hold one node, but the plan takes 2"):
+            Lists.of(edges, 1, max_degree=2, public_rate=public)
 
 
 def test_bags_are_whole_lists_thinned_by_independent_coins():

@@ -78,21 +78,29 @@ class Lists:
     rate: np.ndarray
 
     @classmethod
-    def of(cls, lists: InEdges, num_neighbors: int, max_degree: int | None = None) -> "Lists":
+    def of(
+        cls,
+        lists: InEdges,
+        num_neighbors: int,
+        max_degree: int | None = None,
+        public_rate: bool = False,
+    ) -> "Lists":
         """Rates min(1, M / number of lists that hold the node): so a node is kept about M times
-        where every centre is drawn, whoever lists it. With `max_degree`, the public most lists that
-        can hold a node, M / max_degree for all, which tells nothing of any list.
+        where every centre is drawn, whoever lists it. max_degree: the most lists that hold a node,
+        as a plan takes it for granted; with `public_rate` M / max_degree for all, which tells
+        nothing of any list. Raises `GraphDPError` where a node is in more lists.
 
         The number of lists is counted in the lists themselves: that of *whom a node lists* would
         bound nothing on a directed graph.
         """
         holders = np.bincount(lists.indices, minlength=lists.num_nodes)
-        if max_degree is None:
-            rate = num_neighbors / np.maximum(holders, 1)
-        elif holders.max(initial=0) > max_degree:
-            raise GraphDPError(f"{holders.max()} lists hold one node, the bound is {max_degree}")
-        else:
-            rate = np.full(lists.num_nodes, num_neighbors / max_degree)
+        if max_degree is not None and holders.max(initial=0) > max_degree:
+            raise GraphDPError(
+                f"{holders.max()} lists hold one node, but the plan takes {max_degree} for the "
+                "most: raise max_degree"
+            )
+        counts = np.full(lists.num_nodes, max_degree) if public_rate else np.maximum(holders, 1)
+        rate = num_neighbors / counts
         return cls(lists, num_neighbors, np.minimum(rate, 1.0))
 
     def all_of(self, centres: np.ndarray) -> Bags:

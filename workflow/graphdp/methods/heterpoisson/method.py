@@ -118,19 +118,18 @@ def lists_of(block: Block, seed: int, setting: dict[str, Any]) -> tuple[Any, Any
     from graphdp.graphs.bounds import bound_name
     from graphdp.methods.heterpoisson.bags import Lists, between
 
-    graph, bound = block.graph, None
+    graph, public = block.graph, bool(setting.get("degree_bound"))
     edges = graph.indptr, graph.indices
-    if setting.get("degree_bound"):
-        bound, name = setting["max_degree"], bound_name(setting)
-        public = (block.dataset, seed)
-        edges = degree.apply_mask(*edges, degree.keep_edges(graph, name, (), public))
+    if public:
+        keep = degree.keep_edges(graph, bound_name(setting), (), (block.dataset, seed))
+        edges = degree.apply_mask(*edges, keep)
     trained_on = np.zeros(graph.num_nodes, np.int8)
     trained_on[block.split(seed).train] = 1
     apart = between(*edges, trained_on)
     inductive = setting["setting"] == "inductive"
     lists = apart if inductive else in_edges(*edges)
     return (
-        Lists.of(lists, setting["num_neighbors"], bound),
+        Lists.of(lists, setting["num_neighbors"], setting.get("max_degree"), public),
         Lists.of(apart, setting["test_neighbors"]),
     )
 
