@@ -61,7 +61,7 @@ def _train(block: Block, seed: int, setting: dict[str, Any], x: Any, like: Any, 
     import torch
 
     from graphdp.methods.heterpoisson.bags import HeterPoisson, Official
-    from graphdp.methods.heterpoisson.network import Convolution, Model
+    from graphdp.methods.heterpoisson.network import Convolution, Model, gradient_of
     from graphdp.methods.heterpoisson.official import OfficialModel
     from graphdp.rng import generator
     from graphdp.training.descent import descend
@@ -92,7 +92,7 @@ def _train(block: Block, seed: int, setting: dict[str, Any], x: Any, like: Any, 
     observe = block.observe
     done = descend(
         values,
-        model.gradient(draw, labels),
+        gradient_of(model.add_clipped, draw, labels),
         rounds,
         split.train,
         setting["learning_rate"],

@@ -272,16 +272,6 @@ class Model:
         into["V"].addmm_(t.T, g)
         into["c"].add_(g.sum(0))
 
-    def gradient(
-        self, draw: Draw, labels: Tensor
-    ) -> Callable[[Tensor, Tensor, float | None], None]:
-        """What `descend` needs: draws a round's bags and adds up their (clipped) gradients."""
-
-        def add(nodes: Tensor, gradients: Tensor, clip: float | None) -> None:
-            self.add_clipped(draw(nodes.cpu().numpy()), labels, gradients, clip)
-
-        return add
-
     def scores(self, bags: Bags) -> Tensor:
         """Class scores (B, C) of the bags' centres."""
         with torch.no_grad():
@@ -290,3 +280,14 @@ class Model:
             return torch.cat(
                 [self._forward(bags.part(a, b))[4] for a, b in zip(parts, stops, strict=True)]
             )
+
+
+def gradient_of(
+    add_clipped: Callable[[Bags, Tensor, Tensor, float | None], None], draw: Draw, labels: Tensor
+) -> Callable[[Tensor, Tensor, float | None], None]:
+    """What `descend` needs: draws a round's bags and adds up their (clipped) gradients."""
+
+    def add(nodes: Tensor, gradients: Tensor, clip: float | None) -> None:
+        add_clipped(draw(nodes.cpu().numpy()), labels, gradients, clip)
+
+    return add

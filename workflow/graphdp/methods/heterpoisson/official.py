@@ -11,15 +11,13 @@ gradients need products of all pairs of a bag's rows: ‖a Δᵀ + κ Σ x_j δ_
 + 2κ Σ_j ⟨a, x_j⟩⟨Δ, δ_j⟩ + κ² Σ_jl ⟨x_j, x_l⟩⟨δ_j, δ_l⟩ with δ_j = ∂loss/∂z_j and Δ = Σ_j δ_j.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 from scipy import sparse
 from torch import Tensor
 from torch.nn import functional as F
 
-from graphdp.methods.heterpoisson.bags import Bags, Draw
+from graphdp.methods.heterpoisson.bags import Bags
 from graphdp.methods.heterpoisson.network import (
     PREDICTED_AT_ONCE,
     Convolution,
@@ -74,16 +72,6 @@ class OfficialModel:
         std = (_sums(squares[:, None], owner, count) / (width - 1)).sqrt()
         t = (h[:count] - mean) / (std + 1e-6)
         return rows, owner, a, kappa, z, t, t @ p["V"] + p["c"]
-
-    def gradient(
-        self, draw: Draw, labels: Tensor
-    ) -> Callable[[Tensor, Tensor, float | None], None]:
-        """What `descend` needs: draws a round's bags and adds up their (clipped) gradients."""
-
-        def add(nodes: Tensor, gradients: Tensor, clip: float | None) -> None:
-            self.add_clipped(draw(nodes.cpu().numpy()), labels, gradients, clip)
-
-        return add
 
     def add_clipped(
         self, bags: Bags, labels: Tensor, gradients: Tensor, clip: float | None

@@ -1,0 +1,95 @@
+"""What HeterPoisson's clipped sums cost: products of norms against one gradient per sub-graph.
+
+    python workflow/benchmarks/heterpoisson.py [--rounds 3] [--batch 1054]
+
+Of the same bags (SAGE, 500 features, hidden 128, two peripherals on average) computes the sum of
+clipped gradients by `graphdp.methods.heterpoisson.network` and by `torch.func`, each sub-graph
+padded to the largest bag there, in turn and on one thread. Prints the largest difference of the
+sums, the CPU seconds of each, the median of the paired ratios, and the memory that each one added.
+"""
+
+import argparse
+import resource
+import statistics
+import time
+
+import numpy as np
+import torch
+from torch.func import grad, vmap
+from torch.nn import functional as F
+
+from graphdp.methods.heterpoisson.bags import Bags
+from graphdp.methods.heterpoisson.network import Convolution, DenseFeatures, Model, standardised
+from graphdp.training.descent import clipping_factors, views
+
+FEATURES, HIDDEN, CLASSES, NEIGHBOURS, CLIP = 500, 128, 3, 2, 0.5
+
+
+def by_gradients(shape: Convolution, values, x: DenseFeatures, bags: Bags, labels):
+    """The clipped sum from every sub-graph's own gradient: (P,)."""
+    longest = int(bags.sizes.max(initial=0)) + 1
+    places = np.zeros((len(bags.centres), longest), np.int64)
+    places[:, 0] = bags.centres
+    ranks = np.arange(len(bags.peripherals)) - np.repeat(bags.starts[:-1], bags.sizes) + 1
+    places[bags.owners, ranks] = bags.peripherals
+    present = torch.from_numpy(np.arange(longest) <= bags.sizes[:, None]).to(values.dtype)
+    rows = x.x[torch.from_numpy(places)] * present[:, :, None]
+
+    def loss(values, rows, count, label):
+        p, own = views(values, shape.shapes), rows[:1]
+        a = F.elu(standardised(F.elu(rows.sum(0, keepdim=True) / count)))
+        z = a @ p["W"] + p["b"] + own @ p["W"] + p["b"] + own @ p["W2"] + p["b2"]
+        return F.cross_entropy(standardised(F.elu(z)) @ p["V"] + p["c"], label[None])
+
+    counts, mine = present.sum(1), labels[torch.from_numpy(bags.centres)]
+    each = vmap(grad(loss), in_dims=(None, 0, 0, 0))(values, rows, counts, mine)
+    return clipping_factors(each.double().square().sum(1), CLIP).to(each.dtype) @ each
+
+
+def by_norms(shape: Convolution, values, x: DenseFeatures, bags: Bags, labels):
+    """The same as the method computes it."""
+    total = torch.zeros_like(values)
+    Model(shape, x, values).add_clipped(bags, labels, total, CLIP)
+    return total
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--rounds", type=int, default=3, help="paired timings")
+    parser.add_argument("--batch", type=int, default=1054, help="sub-graphs of a batch")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    rng = np.random.default_rng(0)
+    nodes = 4 * args.batch
+    x = DenseFeatures(rng.random((nodes, FEATURES), np.float32), torch.empty(0))
+    labels = torch.from_numpy(rng.integers(0, CLASSES, nodes))
+    sizes = rng.poisson(NEIGHBOURS, args.batch)
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    bags = Bags(rng.permutation(nodes)[: args.batch], starts, rng.integers(0, nodes, starts[-1]))
+    shape = Convolution(FEATURES, HIDDEN, CLASSES, "sage")
+    values = torch.from_numpy(shape.initial(rng)).float()
+    ways = {"norms": by_norms, "gradients": by_gradients}
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    sums, added = {}, {}
+    for turn in range(args.rounds + 1):  # the first is not counted
+        for name, way in ways.items():
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            start = time.process_time()
+            sums[name] = way(shape, values, x, bags, labels)
+            if turn:
+                seconds[name].append(time.process_time() - start)
+            else:
+                added[name] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    apart = float((sums["norms"] - sums["gradients"]).norm() / sums["gradients"].norm())
+    ratios = [g / n for n, g in zip(*seconds.values(), strict=True)]
+    n, g = (statistics.median(values) for values in seconds.values())
+    times = statistics.median(ratios)
+    print(
+        f"{args.batch} sub-graphs: {g:.3f} -> {n:.3f} CPU s a step, {times:.0f} times cheaper; "
+        f"memory added {added['gradients']:.0f} -> {added['norms']:.0f} MB; "
+        f"sums differ by {apart:.1e} of their norm"
+    )
+
+
+if __name__ == "__main__":
+    main()
