@@ -31,6 +31,10 @@ OWN_ROWS_ALONE = (
 COINS_STAY_HIDDEN = (
     "Centres, bags, their sizes, losses and seeds are not released: the analysis needs them hidden."
 )
+IT_TRAINS = (
+    "The protected node is a training node: one that is never a centre, and so is never taken out "
+    "of the bags, moves the sums by more."
+)
 RATES_ARE_PUBLIC = (
     "Every node is drawn at the one public rate M / max_degree, however many lists hold it."
 )
@@ -114,6 +118,7 @@ def heterpoisson_plan(
         assumptions=(
             *((CANDIDATES_ARE_PUBLIC, RATES_ARE_PUBLIC) if degree_bound else (LISTS_STAY,)),
             *_counted(None if degree_bound else max_degree),
+            *((IT_TRAINS,) if overlap == "dropped" else ()),
             OWN_ROWS_ALONE,
             COINS_STAY_HIDDEN,
             _NO_TEST_FEATURES,
@@ -274,6 +279,7 @@ def corrected_analyses(
     peripheral = replace(
         plan,
         adjacency="participant_peripheral",
+        assumptions=tuple(one for one in plan.assumptions if one != IT_TRAINS),
         mechanisms=(replace(training, labelled=False),),
     )
     if plan.adjacency == "node_add_remove":
