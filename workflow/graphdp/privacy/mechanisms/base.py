@@ -287,8 +287,9 @@ class SubGraphSums(NoisySums):
     noise: ClassVar[str]
     noise_words: ClassVar[str]
     inference: ClassVar[str] = (
-        "A prediction reads the queried node's features and those of some of its neighbours among "
-        "nodes that did not train, without noise; no training node is read."
+        "A prediction for a node that did not train reads its features and those of some of its "
+        "neighbours that did not train either, without noise, and no training node; one for a "
+        "training node reads other training nodes without noise and is not covered."
     )
     reads_sub_graphs: ClassVar[bool] = True
 
