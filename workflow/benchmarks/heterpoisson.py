@@ -6,6 +6,10 @@ Of the same bags (SAGE, 500 features, hidden 128, two peripherals on average) co
 clipped gradients by `graphdp.methods.heterpoisson.network` and by `torch.func`, each sub-graph
 padded to the largest bag there, in turn and on one thread. Prints the largest difference of the
 sums, the CPU seconds of each, the median of the paired ratios, and the memory that each one added.
+
+Then trains a model of the same shape for a few noisy rounds, and once more with batches of about
+one sub-graph. What does not grow with the batch is the most that models trained side by side could
+share: prints its share of a round, and by how much cheaper a stack could be at best.
 """
 
 import argparse
@@ -19,8 +23,14 @@ from torch.func import grad, vmap
 from torch.nn import functional as F
 
 from graphdp.methods.heterpoisson.bags import Bags
-from graphdp.methods.heterpoisson.network import Convolution, DenseFeatures, Model, standardised
-from graphdp.training.descent import clipping_factors, views
+from graphdp.methods.heterpoisson.network import (
+    Convolution,
+    DenseFeatures,
+    Model,
+    gradient_of,
+    standardised,
+)
+from graphdp.training.descent import Rounds, clipping_factors, descend, views
 
 FEATURES, HIDDEN, CLASSES, NEIGHBOURS, CLIP = 500, 128, 3, 2, 0.5
 
@@ -51,6 +61,21 @@ def by_norms(shape: Convolution, values, x: DenseFeatures, bags: Bags, labels):
     total = torch.zeros_like(values)
     Model(shape, x, values).add_clipped(bags, labels, total, CLIP)
     return total
+
+
+def seconds_a_round(shape: Convolution, initial, x: DenseFeatures, bags: Bags, labels, batch: int):
+    """CPU seconds of a noisy round over some `batch` of the bags' sub-graphs."""
+
+    def draw(nodes):
+        first = bags.part(0, len(nodes))
+        return Bags(nodes, first.starts, first.peripherals)
+
+    values, count, steps = initial.clone(), len(bags.centres), 20
+    rounds = Rounds("poisson", 1, batch, batch / count, steps, CLIP, 1.0)
+    add = gradient_of(Model(shape, x, values).add_clipped, draw, labels)
+    start = time.process_time()
+    descend(values, add, rounds, np.arange(count), 0.01, ("benchmark", batch))
+    return (time.process_time() - start) / steps
 
 
 def main() -> None:
@@ -88,6 +113,17 @@ def main() -> None:
         f"{args.batch} sub-graphs: {g:.3f} -> {n:.3f} CPU s a step, {times:.0f} times cheaper; "
         f"memory added {added['gradients']:.0f} -> {added['norms']:.0f} MB; "
         f"sums differ by {apart:.1e} of their norm"
+    )
+    pairs = [
+        [seconds_a_round(shape, values, x, bags, labels, n) for n in (args.batch - 1, 1)]
+        for _ in range(args.rounds)
+    ]
+    whole, shared = (statistics.median(column) for column in zip(*pairs, strict=True))
+    share = statistics.median(one / all_ for all_, one in pairs)
+    print(
+        f"a noisy round: {whole:.4f} CPU s, {shared:.4f} with a sub-graph in place of "
+        f"{args.batch - 1}; ten models side by side could be {1 / (1 - 0.9 * share):.2f} times "
+        "cheaper at most"
     )
 
 
