@@ -152,6 +152,28 @@ def test_what_is_dropped_or_counted_beforehand_is_refused(entry, preprocessing, 
     private.check_data(validate(study(entry)), {"mine": universe})
 
 
+@pytest.mark.parametrize(
+    ("entry", "changes"),
+    [
+        (NODE, {"per_dataset": {"mine": {"degree_bound": "public_candidates"}}}),
+        (MLP | {"method": "dpdgc", "max_degree": 4}, {}),  # it has no other bound
+        (
+            MLP | {"method": "heterpoisson", "max_degree": 4, "degree_bound": "public_candidates"},
+            {},
+        ),
+    ],
+)
+@pytest.mark.parametrize("parameters", [{}, {"num_ids": None}])
+def test_public_candidates_need_a_universe_however_they_are_asked_for(entry, changes, parameters):
+    """Without ids of their own the nodes behind a removed one move up, and others are candidates;
+    with a universe of the largest id and one more its size moves."""
+    made = validate(study(entry, **changes))
+    spec = {"title": "Mine", "loader": "arrays", "preprocessing": Preprocessing(num_classes=3)}
+    with pytest.raises(GraphDPError, match="need a universe of ids"):
+        private.check_data(made, {"mine": DatasetSpec(**spec, parameters=parameters)})
+    private.check_data(made, {"mine": DatasetSpec(**spec, parameters={"num_ids": 400})})
+
+
 def test_announced_classes_stay_whichever_nodes_there_are():
     """Without the only node of class 1 the others are of classes 0 and 2 still, of three."""
     y, none = np.array([0, 1, 2, 2]), np.zeros(0, np.int64)

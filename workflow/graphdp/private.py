@@ -184,8 +184,11 @@ def check_data(study: "Study", datasets: Mapping[str, "DatasetSpec"]) -> None:
     """Whether what is prepared of a private study's data depends on one node, or edge, alone.
 
     Raises `GraphDPError` if nodes are dropped for what others are or have, if the number of classes
-    is counted instead of announced, or if public candidates have no universe of ids.
+    is counted instead of announced, or if public candidates, of whichever method, have no universe
+    of ids.
     """
+    from graphdp.methods.registry import analyses, card
+    from graphdp.privacy.assumptions import CANDIDATES_ARE_PUBLIC
     from graphdp.privacy.protection import protects_nodes
 
     if study.release != "private":
@@ -207,8 +210,12 @@ def check_data(study: "Study", datasets: Mapping[str, "DatasetSpec"]) -> None:
             f"dataset '{name}': a private release announces the number of classes: give "
             "preprocessing: {num_classes: ...}"
         )
-    bounds = getattr(entry, "degree_bound", [None])
-    if nodes and "public_candidates" in bounds and "num_ids" not in spec.parameters:
+    (setting,) = study.settings(name, entry)
+    plans = analyses(
+        entry.method, entry.level, card(entry.method).plan(entry.level, setting), study.train_nodes
+    )
+    candidates = any(CANDIDATES_ARE_PUBLIC in plan.assumptions for plan in plans)
+    if nodes and candidates and spec.parameters.get("num_ids") is None:
         raise GraphDPError(
             f"dataset '{name}': public candidates of a private release need a universe of ids: "
             "give parameters: {num_ids: ...}, and ids in the file"
