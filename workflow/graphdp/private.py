@@ -42,9 +42,15 @@ def make_key(path: str | os.PathLike) -> None:
         raise GraphDPError(f"{path} is there already; a key is never overwritten") from None
     except OSError as error:
         raise GraphDPError(f"{path}: {error.strerror}; give a file in a folder of yours") from None
-    with os.fdopen(file, "w") as opened:
+    try:
         os.fchmod(file, 0o600)  # whatever the umask
-        opened.write(f"{secrets.token_hex(_HEX // 2)}\n")
+        with os.fdopen(file, "w") as opened:
+            opened.write(f"{secrets.token_hex(_HEX // 2)}\n")
+            opened.flush()
+            os.fsync(file)
+    except OSError as error:
+        os.unlink(path)  # half a key is none
+        raise GraphDPError(f"{path} cannot be written ({error.strerror}): make room") from None
 
 
 def read_key(path: str | os.PathLike) -> bytes:
