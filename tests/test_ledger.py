@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 from scipy import sparse
 
 from graphdp import ledger, private
@@ -201,6 +202,7 @@ def release(folder, one, *, dataset="mine", files=("ab",), **study):
     block = Block(
         one, dataset, [0], 1, "gap", "node", "8", "shared by id", "last", study="s",
         release="private", secret="s", announced=30, calibrations=study.pop("calibrations", []),
+        memory_mb=study.pop("memory_mb", 3000),
     )  # fmt: skip
     publish.reserve(
         block,
@@ -251,6 +253,17 @@ def test_another_version_of_a_library_is_refused(tmp_path, monkeypatch, library)
         job.metadata, "version", lambda name: "99" if name == library else version(name)
     )
     with pytest.raises(GraphDPError, match=rf"another libraries \({library} [0-9.]*"):
+        release(tmp_path, graph())
+
+
+def test_what_rounds_sums_otherwise_is_refused(tmp_path, monkeypatch):
+    """Another bound on memory, other vector instructions: under the same noise other sums."""
+    monkeypatch.chdir(tmp_path)
+    release(tmp_path, graph())
+    with pytest.raises(GraphDPError, match=r"with this noise and another memory_mb"):
+        release(tmp_path, graph(), memory_mb=256)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "OTHER")
+    with pytest.raises(GraphDPError, match=r"with this noise and another instructions"):
         release(tmp_path, graph())
 
 

@@ -111,6 +111,7 @@ def test_streams_follow_from_the_key_and_no_name_of_them_from_the_seed(tmp_path)
         ({"experiments": {"a": [NODE], "b": [EDGE]}}, "one model, not 2"),
         ({"experiments": {"a": [{"method": "mlp", "level": "none"}]}}, "level with privacy"),
         ({"release": "reproduction"}, "key_file is for release: private alone"),
+        ({"threads": 2}, "threads: release: private trains with one thread"),
     ],
 )
 def test_what_a_private_study_cannot_be(changes, message):

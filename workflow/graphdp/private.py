@@ -179,6 +179,11 @@ def check(study: "Study") -> None:
         raise ValueError(
             "delta: auto reads the numbers of nodes or edges; release: private needs a number"
         )
+    if study.threads != 1:
+        raise ValueError(
+            "threads: release: private trains with one thread, since another number of them rounds "
+            "sums otherwise under the same noise; leave it out"
+        )
     if protects_nodes(entry.level) and study.train_nodes is None:
         raise ValueError(
             "release: private needs train_nodes, the number of training nodes to announce (with "

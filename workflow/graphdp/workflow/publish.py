@@ -35,6 +35,8 @@ def reserve(block: Block, study: Mapping[str, Any]) -> None:
     Raises `GraphDPError` for a claim that is refuted, for samples of a fixed size, whose rate would
     be another one than that of the announced number of training nodes, and as `ledger.reserve`.
     """
+    import torch
+
     for entry in block.calibrations:
         if entry["status"] == "refuted":
             raise GraphDPError(
@@ -60,6 +62,9 @@ def reserve(block: Block, study: Mapping[str, Any]) -> None:
                 "code": study["code"],
                 "libraries": json.loads(job.versions(*LIBRARIES)),
                 "device": block.trained_on(),
+                # What kernels there are, and how sums are cut into parts.
+                "instructions": torch.backends.cpu.get_cpu_capability(),
+                "memory_mb": block.memory_mb,
                 "calibration": block.calibrations,
                 "σ": [
                     {name: one.run.noise_std for name, one in calibrated.phases(entry).items()}
