@@ -121,7 +121,8 @@ def publish(
 
     row_file: as `model_rows.write_rows` leaves it, with the model beside it as `.npz`. statement:
     path of the statement, without a suffix. Raises `GraphDPError` for a row of another kind of
-    release or of several models, and for a model that is not the one of which the row speaks.
+    release or of several models, for a model that is not the one of which the row speaks, and for a
+    statement of another noise, which a run that leaves out jobs (`--rerun-triggers`) may have made.
     """
     found = read_rows(row_file)
     if list(found["release"]) != ["private"]:
@@ -132,6 +133,14 @@ def publish(
             f"{arrays} is missing or damaged: delete {row_file} and run again, which makes the "
             "same model"
         )
+    (stated,) = io.read_json(f"{statement}.json")
+    for name in ("epsilon", "delta", "noise_multiplier"):
+        if float(found[name].iloc[0]) != stated["target"][name]:
+            raise GraphDPError(
+                f"{statement}.json states the {name} {stated['target'][name]}, and the model has "
+                f"{found[name].iloc[0]}: bring back the study's configuration and run again with "
+                "all of Snakemake's triggers"
+            )
     copies = {row: row_file, model: arrays, json: f"{statement}.json", md: f"{statement}.md"}
     for target, source in copies.items():
         with io.atomic_path(target) as temporary:
