@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -135,6 +136,24 @@ def test_inductive_training_reads_training_nodes_alone():
         train = made.split(0).train
         read = lists.all_of(train).peripherals
         assert bool((~np.isin(read, train)).any()) is reads_others
+
+
+def test_no_more_training_nodes_list_a_node_than_are_announced():
+    """The plan accounts as many lists as there are training nodes, of a private release as many as
+    are announced: 100 here, where a node that all others list is in the lists of over 200."""
+    ends = np.stack([np.delete(np.arange(NODES), 7), np.full(NODES - 1, 7)])
+    indptr, indices = csr_from_edges(*ends, NODES, symmetrise=True)
+    star = replace(graph_of(), indptr=indptr, indices=indices)
+    made, setting = block(star, num_neighbors=2)
+    train = made.split(0).train
+    _, small = block(graph_of(), num_neighbors=2)
+    method.lists_of(made, 0, setting)
+    method.lists_of(replace(made, announced=train.size), 0, setting)
+    method.lists_of(replace(made, graph=graph_of(), announced=100), 0, small)
+    held = (train != 7).sum()
+    for reads in ("transductive", "inductive"):
+        with pytest.raises(GraphDPError, match=f"^{held} training nodes list one .* takes 100"):
+            method.lists_of(replace(made, announced=100), 0, setting | {"setting": reads})
 
 
 def test_public_candidates_have_one_public_rate():

@@ -4,9 +4,12 @@ import itertools
 import json
 import os
 import stat
+import subprocess
+import sys
 
 import numpy as np
 import pytest
+import torch
 from scipy import sparse
 
 from graphdp import ledger, private
@@ -92,6 +95,59 @@ def test_a_ledger_without_its_key_is_noticed(tmp_path):
     assert not path.with_suffix(".key").exists()
 
 
+@pytest.mark.parametrize("left", [0, 40])
+def test_a_full_disk_leaves_the_ledger_as_it_was(tmp_path, left):
+    """Half a line would stop every later run. The file's size is limited in a process of its own,
+    where so is that of the first line and of the ledger's key."""
+    path = tmp_path / "ledger.jsonl"
+    for room, there in ((10, False), (left + 66, False), (left, True)):
+        if there:
+            ledger.reserve(ENTRY, DATA, path)
+        before = {p.name: p.read_bytes() for p in tmp_path.iterdir() if p.stat().st_size}
+        size = path.stat().st_size if there else 0
+        code = f"""
+import resource, signal
+from graphdp import ledger
+from graphdp.errors import GraphDPError
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, ({size + room},) * 2)
+try:
+    ledger.reserve({ENTRY | OTHER}, {{"files": ["g"]}}, {str(path)!r})
+except GraphDPError as error:
+    print(error)
+"""
+        said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert "cannot be written (File too large)" in said.stdout and not said.stderr
+        assert said.stdout.count("\n") == 1
+        after = {p.name: p.read_bytes() for p in tmp_path.iterdir() if p.stat().st_size}
+        assert after == before
+    ledger.reserve(ENTRY | OTHER, {"files": ["g"]}, path)
+    assert len(path.read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize("lose", [os.remove, lambda path: open(path, "w").close()])
+def test_a_lost_ledger_whose_key_is_there_is_noticed(tmp_path, lose):
+    """Else the same data would be released again."""
+    path = tmp_path / "ledger.jsonl"
+    ledger.reserve(ENTRY, DATA, path)
+    text = path.read_bytes()
+    lose(path)
+    with pytest.raises(GraphDPError, match=r"is empty or was missing, .* delete .*ledger.key"):
+        ledger.reserve(ENTRY | OTHER, DATA, path)
+    path.write_bytes(text)
+    with pytest.raises(GraphDPError, match="with the same files"):
+        ledger.reserve(ENTRY | OTHER, DATA, path)
+
+
+def test_a_line_without_an_end_is_damaged(tmp_path):
+    """The next one would be written behind it."""
+    path = tmp_path / "ledger.jsonl"
+    ledger.reserve(ENTRY, DATA, path)
+    path.write_text(path.read_text().rstrip())
+    with pytest.raises(GraphDPError, match=r"line 1 of the ledger .* is damaged"):
+        ledger.reserve(ENTRY | OTHER, {"files": ["g"]}, path)
+
+
 # --- What is reserved of a release ----------------------------------------------------------------
 
 
@@ -146,6 +202,7 @@ def release(folder, one, *, dataset="mine", files=("ab",), **study):
     block = Block(
         one, dataset, [0], 1, "gap", "node", "8", "shared by id", "last", study="s",
         release="private", secret="s", announced=30, calibrations=study.pop("calibrations", []),
+        memory_mb=study.pop("memory_mb", 3000),
     )  # fmt: skip
     publish.reserve(
         block,
@@ -196,6 +253,17 @@ def test_another_version_of_a_library_is_refused(tmp_path, monkeypatch, library)
         job.metadata, "version", lambda name: "99" if name == library else version(name)
     )
     with pytest.raises(GraphDPError, match=rf"another libraries \({library} [0-9.]*"):
+        release(tmp_path, graph())
+
+
+def test_what_rounds_sums_otherwise_is_refused(tmp_path, monkeypatch):
+    """Another bound on memory, other vector instructions: under the same noise other sums."""
+    monkeypatch.chdir(tmp_path)
+    release(tmp_path, graph())
+    with pytest.raises(GraphDPError, match=r"with this noise and another memory_mb"):
+        release(tmp_path, graph(), memory_mb=256)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "OTHER")
+    with pytest.raises(GraphDPError, match=r"with this noise and another instructions"):
         release(tmp_path, graph())
 
 

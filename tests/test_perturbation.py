@@ -7,13 +7,14 @@ import itertools
 import math
 import tracemalloc
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse, stats
 
-from graphdp.coins import Coins
+from graphdp.coins import Coins, as_drawn
 from graphdp.data.graph import csr_from_edges
 from graphdp.errors import GraphDPError
 from graphdp.graphs import perturbation
@@ -68,6 +69,19 @@ def test_edge_rand_is_randomised_response(epsilon):
     goes, add = edge_rand_probabilities(epsilon)
     assert goes == add
     assert math.log((1 - goes) / add) == pytest.approx(epsilon, rel=1e-9)
+
+
+def test_answers_have_their_ratio_at_every_density_exactly():
+    """Both ratios of an answer, from the rates as floats in exact arithmetic, within what
+    `as_drawn` adds, at every noisy count that clipping leaves. At a count of 0 no edge may stay,
+    as none appears: there no finite ratio would do."""
+    mpmath.mp.prec = 200
+    for epsilon, pairs in itertools.product(np.arange(0.05, 12, 0.05), (45, 10**6, 10**12)):
+        room = as_drawn(float(epsilon), pairs)[0]
+        for count in (0, 1, 2, pairs // 4, pairs // 2, pairs - 1, pairs):
+            goes, add = map(mpmath.mpf, asymmetric_probabilities(float(epsilon), count / pairs))
+            assert 1 - goes <= mpmath.exp(room) * add
+            assert 1 - add <= mpmath.exp(room) * goes
 
 
 @pytest.mark.parametrize("epsilon", [30.0, 40.0])

@@ -19,6 +19,7 @@ from graphdp.data.loaders import RawGraph
 from graphdp.data.preprocess import build
 from graphdp.errors import GraphDPError
 from graphdp.methods.block import Block
+from graphdp.workflow import publish
 from project_fixture import Project
 
 NODE = {
@@ -111,6 +112,7 @@ def test_streams_follow_from_the_key_and_no_name_of_them_from_the_seed(tmp_path)
         ({"experiments": {"a": [NODE], "b": [EDGE]}}, "one model, not 2"),
         ({"experiments": {"a": [{"method": "mlp", "level": "none"}]}}, "level with privacy"),
         ({"release": "reproduction"}, "key_file is for release: private alone"),
+        ({"threads": 2}, "threads: release: private trains with one thread"),
     ],
 )
 def test_what_a_private_study_cannot_be(changes, message):
@@ -152,6 +154,28 @@ def test_what_is_dropped_or_counted_beforehand_is_refused(entry, preprocessing, 
     private.check_data(validate(study(entry)), {"mine": universe})
 
 
+@pytest.mark.parametrize(
+    ("entry", "changes"),
+    [
+        (NODE, {"per_dataset": {"mine": {"degree_bound": "public_candidates"}}}),
+        (MLP | {"method": "dpdgc", "max_degree": 4}, {}),  # it has no other bound
+        (
+            MLP | {"method": "heterpoisson", "max_degree": 4, "degree_bound": "public_candidates"},
+            {},
+        ),
+    ],
+)
+@pytest.mark.parametrize("parameters", [{}, {"num_ids": None}])
+def test_public_candidates_need_a_universe_however_they_are_asked_for(entry, changes, parameters):
+    """Without ids of their own the nodes behind a removed one move up, and others are candidates;
+    with a universe of the largest id and one more its size moves."""
+    made = validate(study(entry, **changes))
+    spec = {"title": "Mine", "loader": "arrays", "preprocessing": Preprocessing(num_classes=3)}
+    with pytest.raises(GraphDPError, match="need a universe of ids"):
+        private.check_data(made, {"mine": DatasetSpec(**spec, parameters=parameters)})
+    private.check_data(made, {"mine": DatasetSpec(**spec, parameters={"num_ids": 400})})
+
+
 def test_announced_classes_stay_whichever_nodes_there_are():
     """Without the only node of class 1 the others are of classes 0 and 2 still, of three."""
     y, none = np.array([0, 1, 2, 2]), np.zeros(0, np.int64)
@@ -183,16 +207,17 @@ def log_of(project):
     return "".join(path.read_text() for path in (project.folder / "private").rglob("*.log.private"))
 
 
-def private_run(folder, entry, removed=None, check=True, **changes):
-    """A whole private run on the graph, and what it said."""
+def private_run(folder, entry, removed=None, check=True, arrays=None, **changes):
+    """A whole private run on the graph, or on other arrays with ids, and what it said."""
     (folder / "raw").mkdir(parents=True)
-    np.savez(folder / "raw" / "mine.npz", **graph(removed))
+    np.savez(folder / "raw" / "mine.npz", **(arrays or graph(removed)))
+    universe = {"num_ids": 400} if arrays else {}
     (folder / "project").mkdir()
     project = Project(folder / "project", study(entry, **changes))
     registry = project.folder / "config" / "datasets.yaml"
     known = yaml.safe_load(registry.read_text())
     known["datasets"]["mine"] = {
-        "title": "Mine", "loader": "arrays", "parameters": {"file": "mine.npz"},
+        "title": "Mine", "loader": "arrays", "parameters": {"file": "mine.npz"} | universe,
         "files": [{"name": "mine.npz"}], "by_hand": "It is yours.",
         "preprocessing": {"num_classes": 3},
     }  # fmt: skip
@@ -244,6 +269,39 @@ def test_neighbouring_graphs_differ_in_released_values_alone(runs):
     ]
     lines = [(a, b) for a, b in zip(*pages, strict=True) if a != b]
     assert len(lines) == 1 and lines[0][0].startswith("- Data: mine, ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "entry",
+    [
+        MLP | {"method": "heterpoisson"},
+        MLP | {"method": "heterpoisson", "max_degree": 4, "degree_bound": "public_candidates"},
+        MLP | {"method": "dpdgc", "max_degree": 4},
+        MLP,
+    ],
+    ids=["heterpoisson", "heterpoisson-candidates", "dpdgc", "mlp"],
+)
+def test_a_node_less_changes_released_values_alone(entry, tmp_path):
+    """Neither shapes nor sizes nor numbers of jobs nor anything but the model and keyed hashes."""
+    whole = graph() | {"ids": np.random.default_rng(5).permutation(400)[:300]}
+    edges = whole["edge_index"][:, (whole["edge_index"] != 17).all(0)]
+    less = {name: np.delete(whole[name], 17, axis=0) for name in ("x", "y", "ids")}
+    found = []
+    for name, arrays in (("whole", whole), ("less", less | {"edge_index": edges - (edges > 17)})):
+        project, said = private_run(tmp_path / name, entry, arrays=arrays)
+        folder = project.folder / "results/mine"
+        sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
+        steps = re.findall(r"\d+ of \d+ steps \(\d+%\) done", said)
+        found.append((*released(project), sizes, steps))
+    (first, row, model, *seen), (second, other, changed, *then) = found
+    assert first["data"].pop("fingerprint") != second["data"].pop("fingerprint")
+    assert first == second and seen == then and seen[1]
+    assert {name for name in row if row[name] != other[name]} == {"graph", "model_sha256"}
+    assert model.files == changed.files
+    for name in model.files:
+        assert model[name].shape == changed[name].shape and model[name].dtype == changed[name].dtype
+    assert any(not np.array_equal(model[name], changed[name]) for name in model.files)
 
 
 def test_nothing_exact_is_published_or_said(runs):
@@ -321,6 +379,24 @@ def test_statement_and_row_say_what_kind_of_release_it_is(runs):
     assert any(name.startswith("encoder.") for name in model.files)
     for one in statement["releases"]:
         assert one["covered"] or one["why"].startswith("Not published.")
+
+
+def test_a_statement_of_other_noise_than_the_models_is_not_published(runs, tmp_path):
+    """As of another δ, made anew by a run that is told to leave the model as it is."""
+    _, ((project, _), _) = runs
+    folder = project.folder / "private" / "mine"
+    (row,) = (folder / "fit").rglob("*.csv")
+    (page,) = (folder / "statements").rglob("*.md")
+    (stated,) = json.loads(page.with_suffix(".json").read_text())
+    targets = {name: tmp_path / "out" / name for name in ("row", "model", "json", "md")}
+    for name in ("epsilon", "delta", "noise_multiplier"):
+        other = stated | {"target": stated["target"] | {name: stated["target"][name] * 2}}
+        (tmp_path / "8.json").write_text(json.dumps([other]))
+        with pytest.raises(GraphDPError, match=f"states the {name} .* run again"):
+            publish.publish(row, tmp_path / "8", **targets)
+    assert not (tmp_path / "out").exists()
+    publish.publish(row, page.with_suffix(""), **targets)
+    assert targets["json"].read_bytes() == page.with_suffix(".json").read_bytes()
 
 
 def test_a_second_release_of_the_data_is_refused(runs):

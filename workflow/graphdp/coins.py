@@ -30,9 +30,9 @@ e^±a of M° but for a chance of f; a adds up as follows.
   A p below 1/N is drawn as 1/N, and each of K successes then kept by one flip of rate p N. That is
   a trial of a chance wrong by a factor of 1 ± η, η = 2⁻⁵² + 2⁻⁶⁴ / (p N), all together of
   e^±(K + 1.1) η with K ≤ N: less than N 2⁻⁵¹ + 2.1 · 2⁻⁶⁴ / p. Of randomised response, thinned to a
-  density of 1/N or more, 1 / p ≤ 2 (N + 1 + e^ε). So it is N 2⁻⁴¹ with all roundings of rates, and
-  of flips, with that of an edge, which goes with chance e^-ε / (1 + e^-ε) or more, 2⁻⁶⁰ e^ε: once,
-  and not for every success or edge.
+  density of 1/N or more (at 0 nothing comes out), 1 / p ≤ 2 (N + 1 + e^ε). So it is N 2⁻⁴¹ with
+  all roundings of rates, and of flips, with that of an edge, which goes with chance
+  e^-ε / (1 + e^-ε) or more, 2⁻⁶⁰ e^ε: once, and not for every success or edge.
 - *lap_graph's further units*, one geometric number for each of the M other pairs that appear. Its
   draw is for a quarter of the pairs at most and refused beyond (by the noisy count, so whatever the
   number of edges, in a dense graph with a noisy count far below it as well), hence M ≤ 0.51 N + 200

@@ -39,7 +39,7 @@ def reserve(
     path = Path(path)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-    with os.fdopen(file, "r+") as ledger:
+    with os.fdopen(file, "rb") as ledger:
         fcntl.flock(file, fcntl.LOCK_EX)
         ledger.seek(0)
         lines = ledger.readlines()
@@ -61,28 +61,55 @@ def reserve(
                     f"{earlier['release']}), {what}: the ε of two releases add up, and no "
                     f"statement says so; nothing is drawn{fix}"
                 )
-        ledger.write(json.dumps(new, sort_keys=True) + "\n")
-        ledger.flush()
+        _append(file, path, json.dumps(new, sort_keys=True) + "\n")
+
+
+def _append(file: int, path: Path, line: str) -> None:
+    """Write a line to the disk, or leave the ledger as it was: half of one would stop all runs."""
+    before, text = os.fstat(file).st_size, line.encode()
+    try:
+        while text:
+            text = text[os.write(file, text) :]
         os.fsync(file)
+        if not before:  # the names of ledger and key
+            folder = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+    except OSError as error:
+        os.ftruncate(file, before)
+        if not before:
+            path.with_suffix(".key").unlink()
+        raise GraphDPError(
+            f"{path} cannot be written ({error.strerror}): nothing is drawn; make room and run "
+            "again"
+        ) from None
 
 
 def _key(path: Path, used: bool) -> bytes:
     """The ledger's key, made with its first line."""
     file = path.with_suffix(".key")
-    if not file.exists():
-        if used:
-            raise GraphDPError(
-                f"{file}, which keys the hashes of the ledger {path}, is missing: restore it from "
-                "a copy"
-            )
+    if used and not file.exists():
+        raise GraphDPError(
+            f"{file}, which keys the hashes of the ledger {path}, is missing: restore it from a "
+            "copy"
+        )
+    if file.exists() and not used:
+        raise GraphDPError(
+            f"the ledger {path} is empty or was missing, and its key is there: restore it from a "
+            f"copy, or if nothing was ever released here, delete {file}"
+        )
+    if not used:
         private.make_key(file)
     return private.read_key(file)
 
 
-def _read(line: str, path: Path, number: int) -> dict[str, Any]:
+def _read(line: bytes, path: Path, number: int) -> dict[str, Any]:
     try:
         earlier = json.loads(line)
-        if sorted(earlier) == sorted(FIELDS) and isinstance(earlier["data"], dict):
+        whole = line.endswith(b"\n") and sorted(earlier) == sorted(FIELDS)
+        if whole and isinstance(earlier["data"], dict):
             return earlier
     except (ValueError, TypeError):
         pass

@@ -42,9 +42,15 @@ def make_key(path: str | os.PathLike) -> None:
         raise GraphDPError(f"{path} is there already; a key is never overwritten") from None
     except OSError as error:
         raise GraphDPError(f"{path}: {error.strerror}; give a file in a folder of yours") from None
-    with os.fdopen(file, "w") as opened:
+    try:
         os.fchmod(file, 0o600)  # whatever the umask
-        opened.write(f"{secrets.token_hex(_HEX // 2)}\n")
+        with os.fdopen(file, "w") as opened:
+            opened.write(f"{secrets.token_hex(_HEX // 2)}\n")
+            opened.flush()
+            os.fsync(file)
+    except OSError as error:
+        os.unlink(path)  # half a key is none
+        raise GraphDPError(f"{path} cannot be written ({error.strerror}): make room") from None
 
 
 def read_key(path: str | os.PathLike) -> bytes:
@@ -173,6 +179,11 @@ def check(study: "Study") -> None:
         raise ValueError(
             "delta: auto reads the numbers of nodes or edges; release: private needs a number"
         )
+    if study.threads != 1:
+        raise ValueError(
+            "threads: release: private trains with one thread, since another number of them rounds "
+            "sums otherwise under the same noise; leave it out"
+        )
     if protects_nodes(entry.level) and study.train_nodes is None:
         raise ValueError(
             "release: private needs train_nodes, the number of training nodes to announce (with "
@@ -184,8 +195,11 @@ def check_data(study: "Study", datasets: Mapping[str, "DatasetSpec"]) -> None:
     """Whether what is prepared of a private study's data depends on one node, or edge, alone.
 
     Raises `GraphDPError` if nodes are dropped for what others are or have, if the number of classes
-    is counted instead of announced, or if public candidates have no universe of ids.
+    is counted instead of announced, or if public candidates, of whichever method, have no universe
+    of ids.
     """
+    from graphdp.methods.registry import analyses, card
+    from graphdp.privacy.assumptions import CANDIDATES_ARE_PUBLIC
     from graphdp.privacy.protection import protects_nodes
 
     if study.release != "private":
@@ -207,8 +221,12 @@ def check_data(study: "Study", datasets: Mapping[str, "DatasetSpec"]) -> None:
             f"dataset '{name}': a private release announces the number of classes: give "
             "preprocessing: {num_classes: ...}"
         )
-    bounds = getattr(entry, "degree_bound", [None])
-    if nodes and "public_candidates" in bounds and "num_ids" not in spec.parameters:
+    (setting,) = study.settings(name, entry)
+    plans = analyses(
+        entry.method, entry.level, card(entry.method).plan(entry.level, setting), study.train_nodes
+    )
+    candidates = any(CANDIDATES_ARE_PUBLIC in plan.assumptions for plan in plans)
+    if nodes and candidates and spec.parameters.get("num_ids") is None:
         raise GraphDPError(
             f"dataset '{name}': public candidates of a private release need a universe of ids: "
             "give parameters: {num_ids: ...}, and ids in the file"

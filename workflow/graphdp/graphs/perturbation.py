@@ -120,8 +120,11 @@ def asymmetric_probabilities(epsilon: float, density: float) -> tuple[float, flo
     probability q, so (1 - p q, (1 - p) q). The thinning is post-processing, hence ε-DP; the
     likelihood ratio of an edge in the output is e^ε exactly. With
     q = d / (p d + (1 - p)(1 - d)) the output has the expected density d of the input, in [0, 1];
-    beyond d = 1/2 q would exceed 1, and is 1.
+    beyond d = 1/2 q would exceed 1, and is 1. At d = 0 nothing comes out: rounded, 1 - p q left an
+    edge a chance of 2⁻⁵³ to stay, where no other pair has any.
     """
+    if density <= 0:
+        return 1.0, 0.0
     other, _ = edge_rand_probabilities(epsilon)
     p = 1 / (1 + math.exp(-epsilon))
     answers = p * density + other * (1 - density)

@@ -35,6 +35,8 @@ def reserve(block: Block, study: Mapping[str, Any]) -> None:
     Raises `GraphDPError` for a claim that is refuted, for samples of a fixed size, whose rate would
     be another one than that of the announced number of training nodes, and as `ledger.reserve`.
     """
+    import torch
+
     for entry in block.calibrations:
         if entry["status"] == "refuted":
             raise GraphDPError(
@@ -60,6 +62,9 @@ def reserve(block: Block, study: Mapping[str, Any]) -> None:
                 "code": study["code"],
                 "libraries": json.loads(job.versions(*LIBRARIES)),
                 "device": block.trained_on(),
+                # What kernels there are, and how sums are cut into parts.
+                "instructions": torch.backends.cpu.get_cpu_capability(),
+                "memory_mb": block.memory_mb,
                 "calibration": block.calibrations,
                 "σ": [
                     {name: one.run.noise_std for name, one in calibrated.phases(entry).items()}
@@ -116,7 +121,8 @@ def publish(
 
     row_file: as `model_rows.write_rows` leaves it, with the model beside it as `.npz`. statement:
     path of the statement, without a suffix. Raises `GraphDPError` for a row of another kind of
-    release or of several models, and for a model that is not the one of which the row speaks.
+    release or of several models, for a model that is not the one of which the row speaks, and for a
+    statement of another noise, which a run that leaves out jobs (`--rerun-triggers`) may have made.
     """
     found = read_rows(row_file)
     if list(found["release"]) != ["private"]:
@@ -127,6 +133,14 @@ def publish(
             f"{arrays} is missing or damaged: delete {row_file} and run again, which makes the "
             "same model"
         )
+    (stated,) = io.read_json(f"{statement}.json")
+    for name in ("epsilon", "delta", "noise_multiplier"):
+        if float(found[name].iloc[0]) != stated["target"][name]:
+            raise GraphDPError(
+                f"{statement}.json states the {name} {stated['target'][name]}, and the model has "
+                f"{found[name].iloc[0]}: bring back the study's configuration and run again with "
+                "all of Snakemake's triggers"
+            )
     copies = {row: row_file, model: arrays, json: f"{statement}.json", md: f"{statement}.md"}
     for target, source in copies.items():
         with io.atomic_path(target) as temporary:

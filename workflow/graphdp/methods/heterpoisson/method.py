@@ -30,6 +30,7 @@ from typing import Any
 
 import numpy as np
 
+from graphdp.errors import GraphDPError
 from graphdp.methods.block import Block
 from graphdp.methods.heterpoisson import plan_settings
 from graphdp.methods.settings import key
@@ -112,6 +113,9 @@ def lists_of(block: Block, seed: int, setting: dict[str, Any]) -> tuple[Any, Any
     Training, "transductive": all edges, or those that the public candidates leave; "inductive":
     those between training nodes. Predictions: edges between nodes that are not trained on, and,
     for the accuracy on training nodes, those between training nodes.
+
+    Raises `GraphDPError` where more lists hold a node than the plan accounts: `max_degree`, or of
+    training nodes as many as there are, which of a private release is the announced number.
     """
     from graphdp.data.graph import in_edges
     from graphdp.graphs import degree
@@ -128,6 +132,14 @@ def lists_of(block: Block, seed: int, setting: dict[str, Any]) -> tuple[Any, Any
     apart = between(*edges, trained_on)
     inductive = setting["setting"] == "inductive"
     lists = apart if inductive else in_edges(*edges)
+    most = setting.get("max_degree") or block.num_train(seed)
+    listers = np.repeat(trained_on, np.diff(lists.indptr)) == 1
+    held = int(np.bincount(lists.indices[listers], minlength=1).max())
+    if held > most:
+        raise GraphDPError(
+            f"{held} training nodes list one node, but the plan takes {most} for the most: raise "
+            "max_degree or train_nodes"
+        )
     return (
         Lists.of(lists, setting["num_neighbors"], setting.get("max_degree"), public),
         Lists.of(apart, setting["test_neighbors"]),
