@@ -12,7 +12,11 @@ from typing import Any, TypeVar
 from graphdp import coins, noise
 from graphdp.errors import GraphDPError
 from graphdp.privacy import accounting, calibrated
-from graphdp.privacy.assumptions import CANDIDATES_ARE_PUBLIC, of_release
+from graphdp.privacy.assumptions import (
+    CANDIDATES_ARE_PUBLIC,
+    SIDES_FOLLOW_FROM_IDS,
+    of_release,
+)
 from graphdp.privacy.composition import epsilon_at
 from graphdp.privacy.plan import Plan
 from graphdp.privacy.protection import (
@@ -100,8 +104,8 @@ def statement(
     the method speaks of edges.
 
     Raises GraphDPError when a corrected plan, or any plan of a private release, has a δ that is not
-    below 1 / number of protected units, when the entry's plan is not one that its method states,
-    and when `entry` is not among those tried.
+    below 1 / number of protected units, when the entry's plan is not one that its method states or
+    needs another split, and when `entry` is not among those tried.
     """
     plan = Plan.from_dict(entry["plan"])
     own = analyses(entry["settings"], entry["num_train"])
@@ -118,6 +122,11 @@ def statement(
         fault = delta_fault(delta, own[0].adjacency, data.directed_edges, data.nodes)
     if fault and (plan.basis == "corrected" or release == "private"):
         raise GraphDPError(fault)
+    if SIDES_FOLLOW_FROM_IDS in plan.assumptions and "by id" not in split:
+        raise GraphDPError(
+            f"{method}: with a node more or less the published split moves others to another side, "
+            f"so {plan.adjacency} does not hold; set split_sides: by_id"
+        )
     multiplier = _noise(entry)
     return Statement(
         schema_version=2,
