@@ -26,9 +26,10 @@ from graphdp.methods.heterpoisson.plan import (
     published_analyses,
 )
 from graphdp.methods.registry import analyses, card
-from graphdp.privacy import accounting, calibration
-from graphdp.privacy.composition import epsilon_at
+from graphdp.privacy import accounting, calibration, selection
+from graphdp.privacy.composition import epsilon_at, parts
 from graphdp.privacy.statement import cell_statements
+from graphdp.privacy.statement_page import render_markdown
 from graphdp.workflow.calibrations import calibrate_cell
 
 TRAIN, DELTA = 2000, 1e-5
@@ -117,6 +118,67 @@ def test_statements_say_whom_a_prediction_reads():
     assert not predictions.covered and "neighbours without noise" in predictions.why
     told = {line.adjacency: line for line in made.accounting}
     assert told["participant_peripheral"].epsilon == 0
+
+
+def test_statements_of_laplace_noise_say_nothing_of_what_is_drawn():
+    """W is an exponential number of numpy, and the grid of the noise follows it."""
+    made = statement_of("heterpoissonsml")
+    assert made.rng.drawn_epsilon is None and made.rng.drawn_delta is None
+    assert made.rng.note.startswith("Of symmetric Laplace noise the Gaussian numbers alone")
+    gaussian = statement_of("heterpoisson", max_degree=3).rng
+    assert gaussian.drawn_epsilon > 2 and "Laplace" not in gaussian.note
+    assert "nothing is said of what is drawn" in render_markdown(made)
+
+
+# --- the random search ----------------------------------------------------------------------------
+
+
+def test_a_random_search_charges_for_what_its_curves_leave_out(monkeypatch):
+    """ε solves ε = f(δ - (1 + e^ε) E[K] η), f the ε of the curves alone and η of all rounds."""
+    plans = [
+        heterpoisson_plan("node", TRAIN, **(GIVEN | {"num_neighbors": m}), max_degree=8)
+        for m in (1, 2)
+    ]
+    models = [parts(plan, plan, 4.0) for plan in plans]
+    (term,) = plans[0].composition.terms
+    assert term.unfollowed == 10 * 2e-17  # two tails of 1e-17 in each of ten rounds
+    charged = selection.search_epsilon(models, 3.0, DELTA)
+    missed = 1e-7
+    monkeypatch.setattr(type(term), "unfollowed", 0.0)
+    alone = selection.search_epsilon(models, 3.0, DELTA)
+    left = DELTA - (1 + np.exp(charged)) * 3 * 10 * 2e-17
+    assert alone < charged and charged >= selection.search_epsilon(models, 3.0, left)
+    left = DELTA - (1 + np.exp(1.02 * alone)) * 3 * missed
+    much = selection.search_epsilon(models, 3.0, left)
+    monkeypatch.setattr(type(term), "unfollowed", missed)
+    found = selection.search_epsilon(models, 3.0, DELTA)
+    assert 1.001 * alone < found == pytest.approx(much, rel=5e-3)
+    monkeypatch.setattr(type(term), "unfollowed", DELTA)
+    assert selection.search_epsilon(models, 3.0, DELTA) == np.inf
+
+
+def test_a_search_by_quadrature_says_so():
+    its, entries = card("heterpoisson"), []
+    tried = [
+        its.plan(
+            "node",
+            its.settings("node")(**(GIVEN | {"num_neighbors": m}), max_degree=4).model_dump(
+                exclude_none=True
+            ),
+        )
+        for m in (1, 2)
+    ]
+    entries = calibrate_cell(
+        "g", "heterpoisson", "node", "2", tried, [TRAIN], 9000, DELTA, "published"
+    )
+    entries = json.loads(json.dumps(entries))
+    (made, _) = cell_statements(
+        entries, "g", "ab" * 32, 3000, 9000, "heterpoisson", "last", tried, True, 1,
+        analyses=partial(analyses, "heterpoisson", "node"), words=its.words,
+    )  # fmt: skip
+    for entry in made.selection.entries:
+        told = any("no certified bound" in one for one in entry.assumptions)
+        assert told == (entry.how == "random_search")
 
 
 # --- no input aborts a run, and none enters with more than the clip -------------------------------

@@ -37,8 +37,8 @@ PRIVATE_LEVELS = ("edge", "node")
 #: Of `accuracy_figure`.
 ACCURACY_CAPTION = (
     "Accuracy against ε at edge level (left) and node level (right), or at the one level that the "
-    "study has. Bands are 95 % bootstrap intervals over seeds; horizontal lines are methods without "
-    "privacy or without edges."
+    "study has. Bands are 95 % bootstrap intervals over seeds; horizontal lines are methods "
+    "without privacy or without edges."
 )
 
 

@@ -298,7 +298,11 @@ def _account(
         entries = [_entry(own, accounting.epsilon(plan, noise, delta, own), composition.method)]
     if other == "renyi":
         loose = accounting.epsilon(plan, noise, delta, other)
-        entries.append(_entry(other, loose, "Rényi DP by quadrature, looser: cross-check"))
+        entries.append(
+            _entry(
+                other, loose, "Rényi DP by quadrature, looser and no certified bound: cross-check"
+            )
+        )
     extra = with_pld and own != "pld" and accounting.knows("pld", composition)
     if extra and noise >= accounting.PLD_LEAST_NOISE:
         tight = accounting.epsilon(plan, noise, delta, "pld")

@@ -50,12 +50,18 @@ _C = TypeVar("_C", bound=Claim)
 _GENERATORS = (
     "AES-256 in counter mode for Gaussian noise, drawn in float64 and rounded to a public grid, "
     "and for randomised response and discrete Laplace noise; AES-128 in counter mode for "
-    "samples of batches; Philox for initial parameters; a seeded counter hash for degree "
-    "bounds; every key is of the SHA-256 of {root} and the name of what is drawn"
+    "samples of batches and of neighbours in a round; Philox for initial parameters; a seeded "
+    "counter hash for degree bounds; every key is of the SHA-256 of {root} and the name of what is "
+    "drawn"
 )
 _FLOAT32 = (
     "That sums of clipped gradients in float32 move by no more than the clip but for their "
     "rounding is not proven."
+)
+_OTHER_NOISE = (
+    "Of symmetric Laplace noise the Gaussian numbers alone are analysed as they are drawn; the "
+    "factor √W, W an Exp(1) number of numpy (float64, AES-128 in counter mode), which scales their "
+    "grid too, is not. So nothing is said of what is drawn."
 )
 _RNG = {
     "reproduction": Rng(
@@ -183,6 +189,8 @@ def _random_numbers(entry: dict[str, Any], data: Data, release: str) -> Rng:
         return rng
     drawn = float(target), delta
     if calibrated.phases(entry):
+        if any(one.run.noise != "gaussian" for one in calibrated.phases(entry).values()):
+            return rng.model_copy(update={"note": f"{_OTHER_NOISE} {rng.note}"})
         drawn = noise.as_drawn(*drawn)
     if parts := calibrated.pure_epsilons(entry):  # every ordered pair of nodes at most
         pairs = data.nodes * (data.nodes - 1)

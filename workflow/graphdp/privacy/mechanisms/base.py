@@ -108,6 +108,9 @@ class Term:
     pure_share: ClassVar[float | None] = None
     #: The ε that is left however much noise there is.
     least_epsilon: ClassVar[float] = 0.0
+    #: Chance, in all its steps together and in any two adjacent worlds alike, of what `renyi` does
+    #: not follow; where an ε rests on it, it is charged to δ.
+    unfollowed: ClassVar[float] = 0.0
     #: The increasing Rényi orders at which a published claim is read.
     orders: ClassVar[tuple[float, ...]] = ()
 
