@@ -34,7 +34,7 @@ from graphdp.workflow.calibrations import calibrate_cell
 
 TRAIN, DELTA = 2000, 1e-5
 GIVEN = {"batch_size": 200, "epochs": 1, "max_grad_norm": 1.0, "num_neighbors": 2}
-PUBLIC = {"degree_bound": "public_candidates", "max_degree": 30}
+PUBLIC = {"degree_bound": "public_candidates", "max_degree": 6}
 FLOAT = torch.empty(0)
 
 
@@ -122,7 +122,7 @@ def test_statements_say_whom_a_prediction_reads():
 
 def test_statements_of_laplace_noise_say_nothing_of_what_is_drawn():
     """W is an exponential number of numpy, and the grid of the noise follows it."""
-    made = statement_of("heterpoissonsml")
+    made = statement_of("heterpoissonsml", max_degree=3)
     assert made.rng.drawn_epsilon is None and made.rng.drawn_delta is None
     assert made.rng.note.startswith("Of symmetric Laplace noise the Gaussian numbers alone")
     gaussian = statement_of("heterpoisson", max_degree=3).rng
@@ -236,7 +236,7 @@ def test_no_data_decides_between_dense_and_sparse_sums():
 
 
 @pytest.mark.parametrize(
-    "more", ["--max-degree 30", "--max-degree 30 --degree-bound public_candidates"]
+    "more", ["--max-degree 14", "--max-degree 14 --degree-bound public_candidates"]
 )
 def test_the_rule_of_more_noise_is_left_out_by_its_sketch(more, capsys, monkeypatch):
     """The answer is that of both rules calibrated in full, of which one is now enough."""
