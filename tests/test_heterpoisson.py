@@ -45,16 +45,18 @@ def calibrated_cell(name, level, epsilon, plan, num_train, num_edges):
                           "auto")  # fmt: skip
 
 
-def block(graph, name="heterpoisson", epsilon="4", seeds=(0,), more=None, **changes):
+def block(
+    graph, name="heterpoisson", epsilon="4", seeds=(0,), more=None, split="shared", **changes
+):
     level = "none" if epsilon == "inf" else "node"
     small = {"hidden": 8, "batch_size": 40, "epochs": 3, "test_neighbors": 4} | changes
     setting = card(name).settings(level)(**small).model_dump(exclude_none=True)
-    num_train = split_of(graph, 1, "shared", 0).train.size
+    num_train = split_of(graph, 1, split, 0).train.size
     plan = key(card(name).plan(level, setting))
     calibrations = calibrated_cell(name, level, epsilon, plan, num_train, graph.num_edges)
     made = Block(
         graph=graph, dataset="g", method=name, level=level, epsilon=epsilon, seeds=list(seeds),
-        study_seed=1, split_rule="shared", checkpoint="last", device="cpu",
+        study_seed=1, split_rule=split, checkpoint="last", device="cpu",
         calibrations=calibrations, **(more or {}),
     )  # fmt: skip
     return made, setting
@@ -96,10 +98,12 @@ def test_equal_arguments_train_equal_models(overlap):
         assert np.array_equal(value, found[1][name])
 
 
-def test_predictions_read_no_training_node():
-    """Other features of all training nodes change no score of another node, given the weights."""
+@pytest.mark.parametrize("kind", ["transductive", "inductive"])
+def test_predictions_read_no_training_node(kind):
+    """Other features of all training nodes change no score of another node, given the weights; one
+    for a training node reads others of them, and no other node."""
     graph = graph_of()
-    made, setting = block(graph, num_neighbors=3, test_neighbors=50)
+    made, setting = block(graph, num_neighbors=3, test_neighbors=50, setting=kind)
     trained_on = made.split(0).train
     x = graph.x.copy()
     x[trained_on] = 7.0
@@ -108,6 +112,8 @@ def test_predictions_read_no_training_node():
     others = np.setdiff1d(np.arange(NODES), trained_on)
     assert not np.isin(lists.all_of(others).peripherals, trained_on).any()
     assert len(lists.all_of(others).peripherals)
+    assert np.isin(lists.all_of(trained_on).peripherals, trained_on).all()
+    assert len(lists.all_of(trained_on).peripherals)
 
     shape = method_shape(graph)
     values = torch.tensor(shape.initial(np.random.default_rng(0))).float()
@@ -157,9 +163,11 @@ def test_no_more_training_nodes_list_a_node_than_are_announced():
 
 
 def test_public_candidates_have_one_public_rate():
-    made, setting = block(
-        graph_of(), degree_bound="public_candidates", max_degree=60, num_neighbors=2
-    )
+    public = {"degree_bound": "public_candidates", "max_degree": 60, "num_neighbors": 2}
+    made, setting = block(graph_of(), **public)
+    with pytest.raises(GraphDPError, match="moves others; set split_sides: by_id"):
+        method.fit(made, [setting])
+    made, setting = block(graph_of(), split="shared by id", **public)
     lists, _ = method.lists_of(made, 0, setting)
     assert set(lists.rate) == {2 / 60}
     assert made.calibrations[0]["adjacency"] == "node_add_remove"

@@ -14,7 +14,6 @@ from graphdp.methods.heterpoisson.network import (
     DenseFeatures,
     Model,
     SparseFeatures,
-    features_of,
 )
 from graphdp.methods.heterpoisson.noise import sml
 from graphdp.methods.heterpoisson.official import OfficialModel
@@ -124,7 +123,7 @@ def test_scores_are_those_of_one_bag_at_a_time():
     rng, x, _, bags = example(2)
     shape = Convolution(WIDTH, 11, CLASSES, "sage")
     values = torch.tensor(shape.initial(rng))
-    model = Model(shape, features_of(sparse.csr_matrix(x), DOUBLE), values)
+    model = Model(shape, SparseFeatures(sparse.csr_matrix(x), DOUBLE), values)
     whole = model.scores(bags)
     alone = torch.cat([model.scores(bags.part(i, i + 1)) for i in range(len(bags.centres))])
     assert (whole - alone).abs().max() < 1e-12

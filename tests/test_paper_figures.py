@@ -75,6 +75,15 @@ def test_figure_6_draws_every_method_at_every_epsilon(frame, study):
     assert panels["pubmed, edge level"].get_ylim() == panels["pubmed, node level"].get_ylim()
 
 
+def test_figure_6_has_no_panels_of_a_level_that_the_study_lacks(frame):
+    alone = context(datasets=("facebook", "pubmed"))
+    entries = alone["experiments"]["accuracy"]
+    alone["experiments"] = {"accuracy": [one for one in entries if one["level"] != "edge"]}
+    figure = accuracy_figure(frame[frame["method"] != "mlp"], alone)
+    assert list(_panels(figure)) == ["facebook, node level", "pubmed, node level"]
+    assert not any("not requested" in text for text in _texts(figure))
+
+
 def test_figure_6_names_the_basis_and_shows_printed_numbers_on_the_same_dataset(frame, study):
     panels = _panels(accuracy_figure(frame, study))
     edge, node = (

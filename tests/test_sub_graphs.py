@@ -266,6 +266,19 @@ def test_renyi_divergences_are_a_looser_bound(analysis):
         assert found == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.parametrize("sigma", [0.1, 0.15])
+def test_losses_beyond_what_an_exponential_holds_are_bounded_too(sigma):
+    """At q = 1 and p = 1 the pair is two Gaussians 5.5 apart: e^loss overflows from 709 on."""
+    its = sub_graph_loss.curves(Step(1.0, 5, 5, 0, True, HIDDEN), 0.5 / sigma, 1e-3)
+    epsilons = np.array([600.0, 705.0, 709.5, 712.0, 800.0, 1400.0])
+    held = sub_graph_loss._at(epsilons, its.places * 1e-3, its.leaving)
+    true = [accounting.gaussian_delta(5.5 / sigma, epsilon) for epsilon in epsilons]
+    assert (held >= np.array(true) * (1 - 1e-12)).all()
+    found = accounting.epsilon(make_rounds(1.0, 1, 5, 5, HIDDEN), sigma, 1e-5)
+    exact_one = accounting.gaussian_epsilon(5.5 / sigma, 1e-5)
+    assert exact_one <= found < 1.005 * exact_one
+
+
 def test_what_is_no_analysis_of_the_rule_is_refused():
     with pytest.raises(GraphDPError, match="known_multiplicities does not hold with overlap kept"):
         SubGraphDPSGD("q", 0.1, 1, UNIT, 1, 1, "kept", 9, 0, True, KNOWN, "p")

@@ -18,7 +18,13 @@ from graphdp.errors import GraphDPError
 from graphdp.methods import registry
 from graphdp.methods.card import Card
 from graphdp.methods.options import options, plan_fields, type_of
-from graphdp.privacy.calibration import Calibration, calibrate, default_delta
+from graphdp.privacy.calibration import (
+    Calibration,
+    calibrate,
+    cheapest_first,
+    default_delta,
+    needs_more,
+)
 from graphdp.privacy.plan import Plan
 from graphdp.privacy.protection import (
     KINDS,
@@ -258,11 +264,13 @@ def _plans(arguments: argparse.Namespace) -> list[tuple[dict[str, Any], Plan]]:
 
 
 def _calibrate(arguments: argparse.Namespace) -> str:
+    plans = [(chosen, plan, _delta(arguments, plan)) for chosen, plan in _plans(arguments)]
+    _, plan, delta = plans[0]
+    _check_delta(plan, delta, arguments)
     best = None
-    for chosen, plan in _plans(arguments):
-        delta = _delta(arguments, plan)
-        if best is None:
-            _check_delta(plan, delta, arguments)
+    for chosen, plan, delta in cheapest_first(plans, arguments.epsilon):
+        if best and needs_more(plan, arguments.epsilon, delta, best[1].noise_multiplier):
+            continue
         result = calibrate(plan, arguments.epsilon, delta, with_pld=True)
         if best is None or (result.noise_multiplier or 0) < (best[1].noise_multiplier or 0):
             best = chosen, result

@@ -36,8 +36,9 @@ PRIVATE_LEVELS = ("edge", "node")
 
 #: Of `accuracy_figure`.
 ACCURACY_CAPTION = (
-    "Accuracy against ε at edge level (left) and node level (right). Bands are 95 % bootstrap "
-    "intervals over seeds; horizontal lines are methods without privacy or without edges."
+    "Accuracy against ε at edge level (left) and node level (right), or at the one level that the "
+    "study has. Bands are 95 % bootstrap intervals over seeds; horizontal lines are methods "
+    "without privacy or without edges."
 )
 
 
@@ -51,7 +52,8 @@ class Drawing:
 
 
 def accuracy_figure(rows: pd.DataFrame, context: Mapping) -> Figure:
-    """Accuracy against ε: one line of panels per dataset, edge level left, node level right.
+    """Accuracy against ε: one line of panels per dataset, edge level left, node level right; of a
+    study (and print) with one of the levels alone a panel per dataset, two a line.
 
     Lines with 95 % bands are the private methods; horizontal lines need no ε (no privacy, or a
     method that reads no edges); open diamonds are the paper's printed numbers for the same dataset.
@@ -59,11 +61,15 @@ def accuracy_figure(rows: pd.DataFrame, context: Mapping) -> Figure:
     with style.theme():
         table = accuracy_table(rows, context)
         datasets = study_datasets(context)
-        figure, axes = style.panels(max(len(datasets), 1), 2)
-        for dataset, line in zip(datasets, axes, strict=False):
-            for level, ax in zip(PRIVATE_LEVELS, line, strict=True):
-                _accuracy_panel(ax, table[table["dataset"] == dataset], dataset, level, context)
-            share_y(line)
+        private = set(table.loc[table["epsilon"].astype(float) > 0, "level"])
+        levels = [level for level in PRIVATE_LEVELS if level in private] or PRIVATE_LEVELS
+        places = [(dataset, level) for dataset in datasets for level in levels]
+        figure, axes, titled = style.titled_panels([f"{d}, {level} level" for d, level in places])
+        for (dataset, level), ax in zip(places, titled, strict=True):
+            _accuracy_panel(ax, table[table["dataset"] == dataset], dataset, level, context)
+        if len(levels) > 1:
+            for line in axes:
+                share_y(line)
         missing = table[table["mean"].isna() & ~table["dataset"].isin(unavailable_in(context))]
         shown = table[table["mean"].notna()]
         finish(figure, axes, datasets, missing.to_dict("records"), shown)
@@ -120,7 +126,6 @@ def contrast(
 def _accuracy_panel(
     ax: Axes, table: pd.DataFrame, dataset: str, level: str, context: Mapping
 ) -> None:
-    ax.set_title(f"{dataset}, {level} level")
     shown = table[table["mean"].notna()]
     private = shown[(shown["level"] == level) & (shown["epsilon"].astype(float) > 0)]
     if private.empty:

@@ -15,6 +15,11 @@ CANDIDATES_ARE_PUBLIC = (
     "Whom a node may send to is drawn from a public universe of ids with a seed that does not "
     "depend on the graph; an absent id sends nothing."
 )
+#: A statement of a plan that rests on this is refused for another split.
+SIDES_FOLLOW_FROM_IDS = (
+    "Which nodes train follows from each node's own id (split_sides: by_id), so that one node more "
+    "or less moves no other to another side."
+)
 ROW_IS_WITHHELD = (
     "The protected node's own row of each aggregate is not published and its prediction is not "
     "asked for; in training the row enters only its own clipped gradient."

@@ -6,10 +6,10 @@ independent libraries agree on the Rényi accounting.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from graphdp.errors import GraphDPError
 from graphdp.privacy import accounting
@@ -28,6 +28,9 @@ LEAST_EPSILON = 1e-6
 _LEAST_NOISE, _MOST_NOISE = 1e-6, 1e9
 #: From the noise of a sketch on, which is near the one that is sought.
 _FROM_SKETCH = 1.01
+#: The ε of a sketch is at most that of its plan up to this factor, for the rounding of both.
+_SKETCH_ERROR = 1.0001
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -178,13 +181,9 @@ def calibrate(
         while composition.pure_epsilon(noise) > epsilon:  # by a rounding error at most
             noise = math.nextafter(noise, math.inf)
     else:
-        stride = min(term.stride for term in composition.terms)
-        start = 1.0
+        stride, start = min(term.stride for term in composition.terms), 1.0
         if composition.sketch != composition:
-            start = _smallest_noise(
-                lambda x: accounting.sketched_epsilon(plan, x, delta), aim, what, stride
-            )
-            stride = _FROM_SKETCH
+            stride, start = _FROM_SKETCH, _sketched_noise(plan, aim, delta)
         noise = _smallest_noise(
             cache(lambda x: accounting.epsilon(plan, x, delta)), aim, what, stride, start
         )
@@ -195,6 +194,45 @@ def calibrate(
     entries = _account(plan, noise, delta, with_pld)
     _check(plan, epsilon, noise, entries)
     return Calibration(plan, float(epsilon), delta, noise, entries)
+
+
+def cheapest_first(
+    plans: Sequence[tuple[_T, Plan, float | None]], epsilon: float
+) -> Iterator[tuple[_T, Plan, float | None]]:
+    """(anything, plan, δ) triples by the noise that a sketch of each plan needs, least first.
+
+    As they come for one plan alone, and where a plan has no sketch or the target needs none. Raises
+    GraphDPError where a target is out of reach of the sketch, and so of the plan.
+    """
+    sketched = all(plan.composition.sketch != plan.composition for _, plan, _ in plans)
+    if len(plans) < 2 or not sketched or not LEAST_EPSILON <= epsilon < math.inf:
+        yield from plans
+        return
+    found, start = [], 1.0
+    for i, (_, plan, delta) in enumerate(plans):
+        start = _sketched_noise(plan, epsilon, accounting.check_delta(delta), start)
+        found.append((start, i))
+    for _, i in sorted(found):
+        yield plans[i]
+
+
+def needs_more(plan: Plan, epsilon: float, delta: float | None, noise: float | None) -> bool:
+    """Whether a plan certainly needs more noise than `noise`: even its sketch is above ε there."""
+    composition = plan.composition
+    if not noise or not 0 < epsilon < math.inf or composition.is_empty or composition.unnoised:
+        return False
+    return accounting.sketched_epsilon(plan, noise, delta) > epsilon * _SKETCH_ERROR
+
+
+def _sketched_noise(plan: Plan, aim: float, delta: float, start: float = 1.0) -> float:
+    stride = min(term.stride for term in plan.composition.terms)
+    return _smallest_noise(
+        lambda x: accounting.sketched_epsilon(plan, x, delta),
+        aim,
+        f"{plan.method}, {plan.level} level",
+        stride,
+        start,
+    )
 
 
 def _smallest_noise(
@@ -260,7 +298,11 @@ def _account(
         entries = [_entry(own, accounting.epsilon(plan, noise, delta, own), composition.method)]
     if other == "renyi":
         loose = accounting.epsilon(plan, noise, delta, other)
-        entries.append(_entry(other, loose, "Rényi DP by quadrature, looser: cross-check"))
+        entries.append(
+            _entry(
+                other, loose, "Rényi DP by quadrature, looser and no certified bound: cross-check"
+            )
+        )
     extra = with_pld and own != "pld" and accounting.knows("pld", composition)
     if extra and noise >= accounting.PLD_LEAST_NOISE:
         tight = accounting.epsilon(plan, noise, delta, "pld")

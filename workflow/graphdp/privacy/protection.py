@@ -223,6 +223,21 @@ ADJACENCIES: dict[str, Adjacency] = {
             ),
         ),
         Adjacency(
+            "node_add_remove_peripheral",
+            counts="nodes",
+            published_counts="train",
+            hides_presence=True,
+            meaning="one node without a training label added or removed",
+            briefly="node without a label added or removed",
+            unit="one node without a training label, with its features and edges, there or not",
+            promise=(
+                "Node level, one node without a training label added or removed: the presence of "
+                "any one person who is never trained on, but may be a neighbour of those who are, "
+                "changes the probability of any outcome by at most a factor exp(ε), except with "
+                "probability about δ."
+            ),
+        ),
+        Adjacency(
             "k_neighbor",
             counts="nodes",
             meaning="one node's features, label, and {k} each of its in- and out-edges replaced",

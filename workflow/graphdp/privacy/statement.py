@@ -12,7 +12,11 @@ from typing import Any, TypeVar
 from graphdp import coins, noise
 from graphdp.errors import GraphDPError
 from graphdp.privacy import accounting, calibrated
-from graphdp.privacy.assumptions import CANDIDATES_ARE_PUBLIC, of_release
+from graphdp.privacy.assumptions import (
+    CANDIDATES_ARE_PUBLIC,
+    SIDES_FOLLOW_FROM_IDS,
+    of_release,
+)
 from graphdp.privacy.composition import epsilon_at
 from graphdp.privacy.plan import Plan
 from graphdp.privacy.protection import (
@@ -46,12 +50,18 @@ _C = TypeVar("_C", bound=Claim)
 _GENERATORS = (
     "AES-256 in counter mode for Gaussian noise, drawn in float64 and rounded to a public grid, "
     "and for randomised response and discrete Laplace noise; AES-128 in counter mode for "
-    "samples of batches; Philox for initial parameters; a seeded counter hash for degree "
-    "bounds; every key is of the SHA-256 of {root} and the name of what is drawn"
+    "samples of batches and of neighbours in a round; Philox for initial parameters; a seeded "
+    "counter hash for degree bounds; every key is of the SHA-256 of {root} and the name of what is "
+    "drawn"
 )
 _FLOAT32 = (
     "That sums of clipped gradients in float32 move by no more than the clip but for their "
     "rounding is not proven."
+)
+_OTHER_NOISE = (
+    "Of symmetric Laplace noise the Gaussian numbers alone are analysed as they are drawn; the "
+    "factor √W, W an Exp(1) number of numpy (float64, AES-128 in counter mode), which scales their "
+    "grid too, is not. So nothing is said of what is drawn."
 )
 _RNG = {
     "reproduction": Rng(
@@ -100,8 +110,8 @@ def statement(
     the method speaks of edges.
 
     Raises GraphDPError when a corrected plan, or any plan of a private release, has a δ that is not
-    below 1 / number of protected units, when the entry's plan is not one that its method states,
-    and when `entry` is not among those tried.
+    below 1 / number of protected units, when the entry's plan is not one that its method states or
+    needs another split, and when `entry` is not among those tried.
     """
     plan = Plan.from_dict(entry["plan"])
     own = analyses(entry["settings"], entry["num_train"])
@@ -118,6 +128,11 @@ def statement(
         fault = delta_fault(delta, own[0].adjacency, data.directed_edges, data.nodes)
     if fault and (plan.basis == "corrected" or release == "private"):
         raise GraphDPError(fault)
+    if SIDES_FOLLOW_FROM_IDS in plan.assumptions and "by id" not in split:
+        raise GraphDPError(
+            f"{method}: with a node more or less the published split moves others to another side, "
+            f"so {plan.adjacency} does not hold; set split_sides: by_id"
+        )
     multiplier = _noise(entry)
     return Statement(
         schema_version=2,
@@ -174,6 +189,8 @@ def _random_numbers(entry: dict[str, Any], data: Data, release: str) -> Rng:
         return rng
     drawn = float(target), delta
     if calibrated.phases(entry):
+        if any(one.run.noise != "gaussian" for one in calibrated.phases(entry).values()):
+            return rng.model_copy(update={"note": f"{_OTHER_NOISE} {rng.note}"})
         drawn = noise.as_drawn(*drawn)
     if parts := calibrated.pure_epsilons(entry):  # every ordered pair of nodes at most
         pairs = data.nodes * (data.nodes - 1)

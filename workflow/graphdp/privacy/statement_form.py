@@ -175,7 +175,7 @@ class Rng(_Part):
     note: str
     drawn_epsilon: NonNegative | None = Field(
         description="the target's ε with what drawing adds to it (graphdp.noise, graphdp.coins); "
-        "null where nothing is drawn"
+        "null where nothing is drawn, or noise that is not analysed as it is drawn"
     )
     drawn_delta: NonNegative | None = Field(description="the target's δ likewise")
 

@@ -77,6 +77,7 @@ def releases(plan: Plan, release: str) -> list[Release]:
         return [Release(what="weights, predictions and accuracies", covered=False, why=why)]
     weights = "Post-processing of the mechanisms."
     own_row = "The prediction for a node reads its own row and features."
+    own_row = next((m.unnoised_reads for m in plan.mechanisms if m.unnoised_reads), own_row)
     found = [Release(what="weights of the last epoch", covered=True, why=weights)]
     edge = edges_alone(plan.level)
     for output in _outputs(plan):

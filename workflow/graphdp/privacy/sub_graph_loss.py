@@ -24,6 +24,8 @@ _PLACES = 2500
 _OFTEN = 1e-4
 #: Beyond this order a Rényi divergence counts as infinite: few multiplicities would decide it.
 _HIGHEST_ORDER = 64
+#: e^loss is a number up to this loss.
+_LARGEST_LOSS = 700.0
 #: Added to every H for rounding: relative to 1 its terms are exact to 1e-16.
 _ROUNDING = 1e-15
 
@@ -46,9 +48,9 @@ def nodes(its: Laws, shift: float) -> tuple[Nodes, Nodes]:
     losses = np.maximum.accumulate(log_up - log_down, axis=0)
     above = ndtr(means - points[:, None]) @ its.up, ndtr(-means - points[:, None]) @ its.down
     below = ndtr(points[:, None] - means) @ its.up, ndtr(points[:, None] + means) @ its.down
-    with np.errstate(over="ignore", invalid="ignore"):
-        leaving = np.nan_to_num(above[0] - np.exp(losses) * above[1], nan=0.0)
-        entering = np.nan_to_num(below[1] - np.exp(-losses) * below[0], nan=0.0)
+    # A smaller α, where e^loss is no number, makes the bound larger.
+    leaving = above[0] - np.exp(np.minimum(losses, _LARGEST_LOSS)) * above[1]
+    entering = below[1] - np.exp(np.minimum(-losses, _LARGEST_LOSS)) * below[0]
     return (
         Nodes(losses, np.clip(leaving, 0.0, 1.0)),
         Nodes(-losses[::-1], np.clip(entering[::-1], 0.0, 1.0)),
@@ -72,7 +74,7 @@ def _log_ratio(points: np.ndarray, means: np.ndarray, chances: np.ndarray) -> np
 
 def _at(places: np.ndarray, losses: np.ndarray, values: np.ndarray) -> np.ndarray:
     """A bound on H at `places` (ε) from its nodes: chords in α, from H = 1 at α = 0."""
-    if max(losses[-1], places[-1]) < 700:  # α is a number
+    if max(losses[-1], places[-1]) < _LARGEST_LOSS:  # α is a number
         alphas = np.append(0.0, np.exp(losses))
         return np.interp(np.exp(places), alphas, np.append(1.0, values))
     index = np.searchsorted(losses, places, side="right") - 1
@@ -181,9 +183,9 @@ def privacy_loss(step: Step, shift: float, interval: float) -> Any:
 def renyi(step: Step, shift: float, order: float) -> float:
     """Rényi divergence of an order above 1: the largest over numbers of lists and directions.
 
-    Without what is left out: of that, the divergences of unbounded numbers of sub-graphs are
-    infinite. By the trapezoidal rule, which for such integrands converges faster than any power of
-    the distance of points.
+    Without what is left out (`sub_graphs.dropped`): with it, they are infinite in part. By the
+    trapezoidal rule, which for such integrands converges faster than any power of the distance of
+    points; that error and that of the ends are not bounded here, so it is no certified bound.
     """
     if step.analysis == BOTH:
         return min(renyi(step._replace(analysis=one), shift, order) for one in (KNOWN, REVEALED))

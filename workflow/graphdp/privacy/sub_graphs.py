@@ -57,7 +57,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphdp.errors import GraphDPError
-from graphdp.privacy.sub_graph_step import HIDDEN, KNOWN, Step
+from graphdp.privacy.sub_graph_step import BOTH, HIDDEN, KNOWN, REVEALED, Step
 
 #: Chance of what is not followed, per round; it is added to δ.
 _TAIL = 1e-17
@@ -133,6 +133,13 @@ def laws(step: Step) -> Laws:
         at += counts.shape[1]
     # Two tails a law: counts and levels that are left out.
     return Laws(*_shifts(step, stacked), np.array(rows), 2 * _TAIL)
+
+
+def dropped(step: Step) -> float:
+    """Chance of what the laws of a round leave out; of `both` in either analysis."""
+    if step.analysis == BOTH:
+        return max(dropped(step._replace(analysis=one)) for one in (KNOWN, REVEALED))
+    return laws(step).dropped
 
 
 def _shifts(step: Step, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -20,8 +20,8 @@ from graphdp.training.layout import Layout
 LARGEST = 1e12
 
 
-def _checked(x: Tensor) -> Tensor:
-    """`x`, once it is known to be finite and not absurdly large."""
+def checked(x: Tensor) -> Tensor:
+    """`x`, once it is known to be finite and at most `LARGEST`; else raises GraphDPError."""
     if x.numel() and not bool(x.abs().max() <= LARGEST):  # NaN compares false
         raise GraphDPError(f"features must be finite and at most {LARGEST:g}: rescale them")
     return x
@@ -58,7 +58,7 @@ class SharedSparse:
             x.sum_duplicates()
         self.num_nodes = x.shape[0]
         self._x = x
-        _checked(_read_only(x.data))
+        checked(_read_only(x.data))
         self._twins = np.arange(x.shape[0]) if layout.neighbours else _first_of_equal_rows(x)
         # Entries of the longest row: a batch holds so many rows of the first weights per sample.
         self.longest = max(int(np.diff(x.indptr).max(initial=0)), 1)
@@ -102,7 +102,7 @@ class SharedDense:
 
     def __init__(self, x: np.ndarray, like: Tensor):
         self.num_nodes = x.shape[0]
-        self._x = _checked(_read_only(np.ascontiguousarray(x)).to(like.device, like.dtype))
+        self._x = checked(_read_only(np.ascontiguousarray(x)).to(like.device, like.dtype))
 
     def twins(self, nodes: np.ndarray) -> np.ndarray:
         return nodes
@@ -147,11 +147,11 @@ class PerMember:
     def block(self, members: Sequence[int], rows: Sequence[np.ndarray], training: bool) -> Block:
         parts = [self._read(s, r).transpose(1, 2, 0) for s, r in zip(members, rows, strict=True)]
         x = torch.from_numpy(np.ascontiguousarray(np.stack(parts)))
-        return DenseBlock(_checked(x.to(self._like.device, self._like.dtype)))
+        return DenseBlock(checked(x.to(self._like.device, self._like.dtype)))
 
     def prepare_batches(self, train: Sequence[np.ndarray]) -> list[np.ndarray]:
         parts = [torch.from_numpy(self._read(s, rows)) for s, rows in enumerate(train)]
-        self._table = _checked(torch.cat(parts).to(self._like.device, self._like.dtype))
+        self._table = checked(torch.cat(parts).to(self._like.device, self._like.dtype))
         ends = np.cumsum([rows.size for rows in train])
         return [np.arange(end - rows.size, end) for end, rows in zip(ends, train, strict=True)]
 

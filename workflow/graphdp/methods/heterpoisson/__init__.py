@@ -62,7 +62,8 @@ class Node(WithRule):
     degree_bound: Literal["public_candidates"] | None = Field(
         None,
         description="public_candidates: a node may be listed by max_degree ids, drawn without its "
-        "edges, and is drawn with rate M / max_degree, for a claim on nodes added or removed",
+        "edges, and is drawn with rate M / max_degree, for a claim on nodes added or removed (with "
+        "split_sides: by_id)",
     )
 
 
@@ -75,7 +76,7 @@ class NodeLaplace(Training):
 
 
 _PLAN = ("batch_size", "epochs", "max_grad_norm", "num_neighbors", "overlap", "analysis",
-         "degree_bound", "max_degree")  # fmt: skip
+         "degree_bound", "max_degree", "setting")  # fmt: skip
 
 
 def plan_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:

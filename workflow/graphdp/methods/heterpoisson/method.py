@@ -25,6 +25,7 @@ Two more ids run the same code otherwise:
 `plan.py` says what each of them releases, and what its ε is worth.
 """
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -47,6 +48,7 @@ def fit(block: Block, settings: list[dict[str, Any]]) -> list[tuple[int, dict[st
     from graphdp.methods.heterpoisson.official import standardised_features
     from graphdp.training.members import like_of
 
+    _check_split(block, settings)
     official = block.method == "heterpoissonofficial"
     like = like_of(block.device, torch.float32)
     features = standardised_features if official else features_of
@@ -56,6 +58,16 @@ def fit(block: Block, settings: list[dict[str, Any]]) -> list[tuple[int, dict[st
         (seed, setting, _train(block, seed, setting, x, like, f"{i + 1} of {len(runs)}"))
         for i, (seed, setting) in enumerate(runs)
     ]
+
+
+def _check_split(block: Block, settings: list[dict[str, Any]]) -> None:
+    """Nodes added or removed must move no other to another side; an attack's models draw theirs."""
+    published = re.match("shared|per_seed", block.split_rule) and "by id" not in block.split_rule
+    if published and any(setting.get("degree_bound") for setting in settings):
+        raise GraphDPError(
+            f"{block.method}: degree_bound public_candidates speaks of nodes added or removed, and "
+            "with one node more the published split moves others; set split_sides: by_id"
+        )
 
 
 def _train(block: Block, seed: int, setting: dict[str, Any], x: Any, like: Any, label: str) -> Any:

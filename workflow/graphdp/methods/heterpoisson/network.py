@@ -29,11 +29,13 @@ from torch.nn import functional as F
 from graphdp.errors import GraphDPError
 from graphdp.methods.heterpoisson.bags import Bags, Draw
 from graphdp.training.descent import clipping_factors, views
+from graphdp.training.features import checked
 from graphdp.training.sparse_rows import DenseBatch, SparseBatch
 
 CONVOLUTIONS = ("gcn", "gin", "sage")
-#: Features of which fewer are non-zero than this share are kept sparse.
-_SPARSE = 0.05
+#: Features of this width or more are kept sparse, however many are 0: that is private, and the last
+#: bits of sums differ.
+_SPARSE_WIDTH = 1024
 PREDICTED_AT_ONCE = 4096
 
 
@@ -79,6 +81,11 @@ def standardised(x: Tensor) -> Tensor:
     return (x - x.mean(1, keepdim=True)) / (x.std(1, keepdim=True) + 1e-6)
 
 
+def squares(rows: Tensor) -> Tensor:
+    """‖row‖²: float64 (B,), since float32 has no room for squares of what is small or large."""
+    return torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64).square()
+
+
 @dataclass(frozen=True)
 class DenseInputs:
     """a and x₀ of a batch: dense (B, f), and the rows of a batch."""
@@ -86,9 +93,25 @@ class DenseInputs:
     a: Tensor
     own: DenseBatch
 
-    def joint(self, kappa: float) -> DenseBatch:
+    def joint(self, kappa: float) -> "DenseJoint":
         """a + κ x₀."""
-        return DenseBatch(self.a.add(self.own.x, alpha=kappa))
+        return DenseJoint(self.a.add(self.own.x, alpha=kappa))
+
+    def own_squares(self) -> Tensor:
+        """‖x₀‖²: float64 (B,)."""
+        return squares(self.own.x)
+
+
+class DenseJoint(DenseBatch):
+    """Rows a + κ x₀ of a batch."""
+
+    def squared_norms(self) -> Tensor:
+        """float64 (B,)."""
+        return squares(self.x)
+
+    def only(self, kept: Tensor) -> "DenseJoint":
+        """Zero where not `kept`, bool (B, 1): what has a gradient of 0 may have overflowed."""
+        return DenseJoint(torch.where(kept, self.x, 0.0))
 
 
 @dataclass(frozen=True)
@@ -104,6 +127,10 @@ class SparseInputs:
     def joint(self, kappa: float) -> "SparseJoint":
         """a + κ x₀."""
         return SparseJoint(self, kappa)
+
+    def own_squares(self) -> Tensor:
+        """‖x₀‖²: float64 (B,)."""
+        return self.products[2]
 
 
 @dataclass(frozen=True)
@@ -122,6 +149,10 @@ class SparseJoint:
         aa, ao, oo = self.of.products
         return (aa + 2 * self.kappa * ao + self.kappa**2 * oo).clamp_min(0)
 
+    def only(self, kept: Tensor) -> "SparseJoint":
+        """As `DenseJoint.only`: its parts are finite each."""
+        return self
+
     def add_gradient(self, weight: Tensor, g: Tensor) -> None:
         weight.add_(self.of.base @ g)
         self.of.rest.add_gradient(weight, g)
@@ -133,7 +164,7 @@ class DenseFeatures:
 
     def __init__(self, x: np.ndarray | sparse.csr_matrix, like: Tensor):
         dense = x.toarray() if sparse.issparse(x) else x
-        self.x = torch.tensor(dense, dtype=like.dtype, device=like.device)
+        self.x = checked(torch.tensor(dense, dtype=like.dtype, device=like.device))
 
     def inputs(self, bags: Bags, summed: bool) -> DenseInputs:
         """a and x₀ of the bags; `summed` for GIN's m."""
@@ -157,6 +188,7 @@ class SparseFeatures:
 
     def __init__(self, x: sparse.csr_matrix, like: Tensor):
         self.x, self._like = x.astype(np.float64), like
+        checked(torch.from_numpy(self.x.data))
 
     def inputs(self, bags: Bags, summed: bool) -> SparseInputs:
         """As `DenseFeatures.inputs`, in float64 but for the products with weights."""
@@ -208,9 +240,12 @@ def _batch(rows: sparse.csr_matrix, like: Tensor) -> SparseBatch:
 
 
 def features_of(x: np.ndarray | sparse.csr_matrix, like: Tensor) -> DenseFeatures | SparseFeatures:
-    """The features (n, f), dense or sparse, in whichever way is quicker."""
-    if sparse.issparse(x) and x.nnz < _SPARSE * x.shape[0] * x.shape[1]:
-        return SparseFeatures(x, like)
+    """The features (n, f), dense or sparse as their public width decides.
+
+    Raises GraphDPError for what is not finite or beyond `graphdp.training.features.LARGEST`.
+    """
+    if x.shape[1] >= _SPARSE_WIDTH:
+        return SparseFeatures(sparse.csr_matrix(x), like)
     return DenseFeatures(x, like)
 
 
@@ -254,13 +289,18 @@ class Model:
         if clip is not None:
             inner = joint.squared_norms() + 4
             if kind == "sage":
-                inner = inner + inputs.own.squared_norms() + 1
-            total = inner * delta.square().sum(1) + (t.square().sum(1) + 1) * g.square().sum(1)
+                inner = inner + inputs.own_squares() + 1
+            total = inner * squares(delta) + (squares(t) + 1) * squares(g)
             if kind == "gin":
-                total = total + slope.square()
+                total = total + slope.double().square()
             factors = clipping_factors(total, clip).to(delta.dtype)
-            delta, g = delta * factors[:, None], g * factors[:, None]
-            slope = None if slope is None else slope * factors
+            # Not 0 times what overflowed, which would be NaN.
+            kept = (factors > 0)[:, None]
+            delta = torch.where(kept, delta * factors[:, None], 0.0)
+            g, t = torch.where(kept, g * factors[:, None], 0.0), torch.where(kept, t, 0.0)
+            if kind == "gin":  # κ is a parameter
+                slope = torch.where(kept[:, 0], slope * factors, 0.0)
+                joint = joint.only(kept)
         into = views(gradients, self.shape.shapes)
         joint.add_gradient(into["W"], delta)
         into["b"].add_(delta.sum(0), alpha=2)

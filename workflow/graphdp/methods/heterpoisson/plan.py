@@ -10,6 +10,7 @@ from graphdp.errors import GraphDPError
 from graphdp.privacy.assumptions import (
     CANDIDATES_ARE_PUBLIC,
     SELECTION_IS_UNCOUNTED,
+    SIDES_FOLLOW_FROM_IDS,
     TRAINING_COUNT_IS_PUBLIC,
 )
 from graphdp.privacy.execution import Execution
@@ -38,7 +39,12 @@ IT_TRAINS = (
 RATES_ARE_PUBLIC = (
     "Every node is drawn at the one public rate M / max_degree, however many lists hold it."
 )
+_PUBLIC = CANDIDATES_ARE_PUBLIC, RATES_ARE_PUBLIC, SIDES_FOLLOW_FROM_IDS
 _LISTS_ARE_COUNTED = "Beforehand it is known that no node is in more than {} lists."
+IT_IS_NOT_READ = (
+    "A node without a training label is neither a centre nor, in the inductive setting, anybody's "
+    "neighbour in training: the weights do not depend on it."
+)
 _NO_TEST_FEATURES = (
     "What a prediction reads of nodes that did not train is not counted, nor their own features."
 )
@@ -75,14 +81,18 @@ def heterpoisson_plan(
     analysis: str | None = None,
     degree_bound: str | None = None,
     max_degree: int | None = None,
+    setting: str = "transductive",
 ) -> Plan:
     """HeterPoisson with Gaussian noise: T = ceil(epochs / q) Poisson rounds, q = B / N.
 
     node: one node takes part or not (`graphdp.privacy.sub_graphs`). With `degree_bound`
         "public_candidates" at most max_degree public ids may list a node, and every node is drawn
         at the public rate M / max_degree: then adding or removing a node changes its own sub-graph
-        and those of its candidates, nothing else, which is the same pair at D = max_degree.
+        and those of its candidates, nothing else, which is the same pair at D = max_degree. That
+        needs a split in which no other node changes sides.
     none: no privacy, ε = ∞ only.
+
+    setting: "transductive" or "inductive", which changes nothing for a training node.
 
     Units: counts, and for max_grad_norm an L2 norm. Raises GraphDPError for a missing, wrong or
     unknown setting, for a batch larger than the training set, and for an analysis that does not
@@ -92,7 +102,7 @@ def heterpoisson_plan(
     if level != "node":
         return _public("heterpoisson", level)
     shared = _rounds("heterpoisson", num_train, batch_size, epochs, max_grad_norm, num_neighbors)
-    _check_max_degree(max_degree)
+    _check(max_degree, setting)
     if degree_bound not in (None, "public_candidates"):
         raise GraphDPError(
             f"heterpoisson: degree_bound is {degree_bound!r}; choose public_candidates"
@@ -116,7 +126,7 @@ def heterpoisson_plan(
         basis="corrected",
         status="conditional",
         assumptions=(
-            *((CANDIDATES_ARE_PUBLIC, RATES_ARE_PUBLIC) if degree_bound else (LISTS_STAY,)),
+            *(_PUBLIC if degree_bound else (LISTS_STAY,)),
             *_counted(None if degree_bound else max_degree),
             *((IT_TRAINS,) if overlap == "dropped" else ()),
             OWN_ROWS_ALONE,
@@ -150,6 +160,7 @@ def laplace_plan(
     max_grad_norm: float | None = None,
     num_neighbors: int | None = None,
     max_degree: int | None = None,
+    setting: str = "transductive",
 ) -> Plan:
     """HeterPoisson with symmetric Laplace noise as published (Theorem 2), which is refuted.
 
@@ -160,7 +171,7 @@ def laplace_plan(
     if level != "node":
         return _public(method, level)
     shared = _rounds(method, num_train, batch_size, epochs, max_grad_norm, num_neighbors)
-    _check_max_degree(max_degree)
+    _check(max_degree, setting)
     official = method == "heterpoissonofficial"
     if official:  # the order of the operations is the code's
         shared["steps"] = int(epochs / (batch_size / num_train))
@@ -247,9 +258,11 @@ def _rounds(
     }
 
 
-def _check_max_degree(max_degree: int | None) -> None:
+def _check(max_degree: int | None, setting: str) -> None:
     if max_degree is not None and max_degree < 1:
         raise GraphDPError(f"max_degree is {max_degree!r}; give a whole number of at least 1")
+    if setting not in ("transductive", "inductive"):
+        raise GraphDPError(f"setting is {setting!r}; choose transductive or inductive")
 
 
 def _counted(max_degree: int | None) -> tuple[str, ...]:
@@ -278,13 +291,26 @@ def corrected_analyses(
     (training,) = plan.mechanisms
     peripheral = replace(
         plan,
-        adjacency="participant_peripheral",
+        adjacency=f"{plan.adjacency}_peripheral",
         assumptions=tuple(one for one in plan.assumptions if one != IT_TRAINS),
         mechanisms=(replace(training, labelled=False),),
     )
-    if plan.adjacency == "node_add_remove":
-        return plan, replace(plan, adjacency="participant"), peripheral
-    return plan, peripheral, _added_or_removed(plan)
+    if settings.get("setting") == "inductive":
+        peripheral = _unread(peripheral)
+    if plan.adjacency != "node_add_remove":
+        return plan, peripheral, _added_or_removed(plan)
+    one_of_both = replace(peripheral, adjacency="participant_peripheral")
+    return plan, peripheral, replace(plan, adjacency="participant"), one_of_both
+
+
+def _unread(peripheral: Plan) -> Plan:
+    """Of a node without a training label that no sub-graph of the training reads."""
+    (training,) = peripheral.mechanisms
+    return replace(
+        peripheral,
+        assumptions=(IT_IS_NOT_READ, *peripheral.assumptions),
+        mechanisms=(replace(training, steps=0),),
+    )
 
 
 def published_analyses(
@@ -303,6 +329,8 @@ def published_analyses(
         mechanisms=(replace(training, accounted="revealed_scale"),),
     )
     peripheral = replace(true, adjacency="participant_peripheral")
+    if settings.get("setting") == "inductive":
+        peripheral = _unread(peripheral)
     return plan, true, peripheral, _added_or_removed(plan)
 
 

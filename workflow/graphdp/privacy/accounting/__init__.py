@@ -9,7 +9,8 @@ Accountants (the name goes into every artefact):
 - "dp_accounting": Google's Rényi accountant, at whole orders: the independent cross-check.
 - "pld": Google's privacy-loss-distribution accountant, pessimistic rounding. The tight value.
 - "exact": closed form for Gaussian releases alone (Balle and Wang 2018, Theorem 8).
-- "renyi": Rényi divergences in closed form or by quadrature, as the cross-check of "pld".
+- "renyi": Rényi divergences in closed form or by quadrature, as the cross-check of "pld". By
+  quadrature they are accurate but no certified bound; a random search's ε may rest on them.
 - "mixture": Gaussians of random and known shift, averaged over it. Tight, rounded pessimistically.
 - "published": a theorem's Rényi divergences, at the orders that its authors' code takes.
 
@@ -80,6 +81,7 @@ __all__ = [
     "WHOLE_ORDERS",
     "autodp_rdp_curve",
     "autodp_rdp_epsilon",
+    "by_quadrature",
     "check_delta",
     "cross_check",
     "delta",
@@ -230,6 +232,12 @@ def _not_known(accountant: str, composition: Composition) -> str:
     if accountant == "exact":
         why = "this plan, since it knows Gaussian releases only, or pure ones"
     return f"accountant {accountant} does not know {why}; {instead}"
+
+
+def by_quadrature(composition: Composition) -> bool:
+    """Whether `rdp_curve` takes Rényi divergences of such a composition by quadrature."""
+    exact = knows("autodp", composition) or knows("dp_accounting", composition)
+    return not exact and knows("renyi", composition)
 
 
 def least_epsilon(plan: Plan, delta: float) -> float:

@@ -108,6 +108,9 @@ class Term:
     pure_share: ClassVar[float | None] = None
     #: The ε that is left however much noise there is.
     least_epsilon: ClassVar[float] = 0.0
+    #: Chance, in all its steps together and in any two adjacent worlds alike, of what `renyi` does
+    #: not follow; where an ε rests on it, it is charged to δ.
+    unfollowed: ClassVar[float] = 0.0
     #: The increasing Rényi orders at which a published claim is read.
     orders: ClassVar[tuple[float, ...]] = ()
 
@@ -184,6 +187,8 @@ class Mechanism(ABC):
     reads_sub_graphs: ClassVar[bool] = False
     #: What a prediction reads, where this mechanism decides it.
     inference: ClassVar[str] = ""
+    #: Why no ε covers all predictions, where it is not the queried node's own row alone.
+    unnoised_reads: ClassVar[str] = ""
 
     query: str
     phase: str
@@ -287,9 +292,14 @@ class SubGraphSums(NoisySums):
     noise: ClassVar[str]
     noise_words: ClassVar[str]
     inference: ClassVar[str] = (
-        "A prediction for a node that did not train reads its features and those of some of its "
-        "neighbours that did not train either, without noise, and no training node; one for a "
-        "training node reads other training nodes without noise and is not covered."
+        "Transductive and inductive alike: a prediction for a node that did not train reads its "
+        "features and those of some of its neighbours that did not train either, without noise, "
+        "and no training node. So the ε of training nodes covers it, as post-processing of the "
+        "weights; that of nodes without a training label does not. One for a training node reads "
+        "other training nodes without noise, which no ε covers."
+    )
+    unnoised_reads: ClassVar[str] = (
+        "A prediction reads features of neighbours without noise; see inference for whose."
     )
     reads_sub_graphs: ClassVar[bool] = True
 

@@ -22,8 +22,9 @@ from graphdp.privacy.sub_graph_step import ANALYSES, KNOWN, Step
 class SubGraphSteps(Steps):
     """(`sub_graphs.Step` as a plain tuple, number of such steps) pairs.
 
-    Composed as privacy loss distributions, one for each direction. Rényi divergences by quadrature
-    are the cross-check; both rest on the pairs of `graphdp.privacy.sub_graphs`.
+    Composed as privacy loss distributions, one for each direction, rounded up throughout. Rényi
+    divergences are the cross-check: by quadrature and of truncated laws, so no certified bound.
+    Both rest on the pairs of `graphdp.privacy.sub_graphs`.
     """
 
     place: ClassVar[int] = 7
@@ -44,8 +45,15 @@ class SubGraphSteps(Steps):
             fewer.append((tuple(its), count))
         return replace(self, steps=tuple(fewer))
 
+    @property
+    def unfollowed(self) -> float:
+        """As the base class says: what the laws of multiplicities leave out."""
+        from graphdp.privacy import sub_graphs
+
+        return sum(count * sub_graphs.dropped(Step(*step)) for step, count in self.steps)
+
     def renyi(self, noise: float) -> Curve:
-        """By quadrature."""
+        """By quadrature, without what is `unfollowed`."""
         from graphdp.privacy import sub_graph_loss
 
         return lambda order: sum(
