@@ -83,6 +83,22 @@ def node_replace(max_degree: int) -> Sensitivity:
     )
 
 
+def all_terms_as_claimed(max_degree: int) -> Sensitivity:
+    """2(D + 1)√D, √D times the factor by which PNPiGNNs' "corrected GAP" multiplies GAP's noise.
+
+    It is argued for a row that sums at most D + 1 unit rows, of which all may differ. It does
+    **not** hold: only out-degrees are bounded. A node that m others list sums m rows, and the
+    counterexample of `node_add_remove_as_published`, m √D / (D + 1), passes it as well, once
+    m > 2 (D + 1)².
+    """
+    degree = _checked(max_degree)
+    return Sensitivity(
+        2 * (degree + 1) * math.sqrt(degree),
+        "2*(max_degree + 1)*sqrt(max_degree)",
+        "PNPiGNNs, section 6.2 (as published), of GAP's Lemma 3",
+    )
+
+
 def public_candidates(max_degree: int) -> Sensitivity:
     """√D for adding or removing a node when each may send to D ids drawn without its edges.
 
