@@ -200,6 +200,23 @@ def clipped_gradient_sum(max_grad_norm: float) -> Sensitivity:
     return Sensitivity(max_grad_norm, "C", "Abadi et al. 2016, Algorithm 1 (clipping norm C)")
 
 
+def shuffled_epoch(batch_size: int, last: int, max_grad_norm: float) -> Sensitivity:
+    """2C√(1 + (B/m)²) for the means of an epoch's shuffled batches, times B; the last batch has m.
+
+    Let a permutation of N nodes be cut into batches of B. Without node r the last node w of the
+    permutation takes the place of r, which is uniform as well. So the batch of r has w in its
+    place: its mean moves by at most 2C/B; and the last batch has one less: ‖w/m - Σ/(m(m - 1))‖ ≤
+    2C/m, with Σ the sum of the m - 1 others. If r was in the last batch it is that alone.
+    Needs m ≥ 2 (with m = 1 there is a round less).
+    """
+    ratio = batch_size / last
+    return Sensitivity(
+        2 * max_grad_norm * math.sqrt(1 + ratio**2),
+        "2*C*sqrt(1 + (B/m)^2)",
+        "graphdp.privacy.sensitivity.shuffled_epoch, proof there (B a batch, m an epoch's last)",
+    )
+
+
 def replaced_gradient_sum(max_grad_norm: float) -> Sensitivity:
     """2C: a gradient clipped to norm C leaves a sum, and another enters it. Tight."""
     return Sensitivity(
