@@ -187,6 +187,8 @@ class Mechanism(ABC):
     reads_sub_graphs: ClassVar[bool] = False
     #: What a prediction reads, where this mechanism decides it.
     inference: ClassVar[str] = ""
+    #: The same where the plan releases no noisy aggregate for predictions; "" if it needs none.
+    exact_inference: ClassVar[str] = ""
     #: Why no ε covers all predictions, where it is not the queried node's own row alone.
     unnoised_reads: ClassVar[str] = ""
 
