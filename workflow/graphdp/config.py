@@ -29,7 +29,7 @@ from graphdp import private
 from graphdp.config_checks import one_analysis
 from graphdp.errors import GraphDPError
 from graphdp.methods.registry import card, cards
-from graphdp.privacy.protection import is_private, level_kind
+from graphdp.privacy.protection import TRAIN_POWER, is_private, level_kind
 
 
 def _epsilon_token(value: Any) -> str:
@@ -50,14 +50,16 @@ def _positive(token: str) -> str:
 
 
 def _delta(value: float | str) -> float | str:
-    if value == "auto":
+    if value in ("auto", TRAIN_POWER):
         return value
     try:
         number = float(value)
     except ValueError:
         number = math.nan
     if not 0 < number < 1:
-        raise ValueError(f"must be auto or a number between 0 and 1, not {value!r}")
+        raise ValueError(
+            f"must be auto, {TRAIN_POWER} or a number between 0 and 1, not {value!r}"
+        )
     return number
 
 
@@ -229,8 +231,9 @@ class Study(_Strict):
         "auto",
         description="auto: 10^-digits of the number of edges (edge level) or of nodes; for "
         "node_add_remove, unless calibrate_for is corrected, of training nodes, as the papers "
-        "count. A number not below one over that of protected edges or nodes is refused for a "
-        "corrected analysis, and warned of else",
+        "count; train_nodes^-1.1: that power of the number of training nodes. A number not below "
+        "one over that of protected edges or nodes is refused for a corrected analysis, and "
+        "warned of else",
     )
     calibrate_for: Literal["published", "corrected"] = Field(
         "published",
