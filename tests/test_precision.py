@@ -9,6 +9,7 @@ from graphdp import config
 from graphdp.errors import GraphDPError
 from graphdp.paper import rows
 from graphdp.workflow.calibrations import calibrate_cell
+from graphdp.workflow.grid import Grid
 from graphdp.workflow.model_rows import PRECISIONS, precisions
 
 SHIPPED = Path(__file__).parents[1] / "workflow/report/heterpoisson-rows.csv.gz"
@@ -70,3 +71,32 @@ def test_delta_by_the_number_of_training_nodes():
     assert entry["delta"] == pytest.approx(2.41e-5, rel=2e-3)
     with pytest.raises(GraphDPError, match="must be auto, train_nodes"):
         config.validate({"study": "s", "datasets": ["pubmed"], "delta": "train_nodes"})
+
+
+def test_experiments_with_fewer_repeats_and_methods_of_their_own_analysis():
+    entry = {"method": "mlp", "level": "node", "epsilon": 2}
+    base = {
+        "study": "s",
+        "datasets": ["pubmed"],
+        "seeds": 10,
+        "experiments": {"a": [entry], "b": [entry | {"method": "gap"}]},
+    }
+    changes = {"experiment_seeds": {"b": 3}, "corrected_methods": ["gap"]}
+    grid = Grid(config.validate(base | changes))
+    assert {c.experiment: grid.blocks((), (), c.experiment) for c in grid.cells} == {
+        "a": ["0-9"],
+        "b": ["0-2"],
+    }
+    assert grid.blocks(["0-9"], (), "b") == ["0-2"]
+    noise = {unit.method: grid.task(unit)["noise"] for unit in grid.units.values()}
+    assert noise["mlp"]["calibrate_for"] == "published"
+    assert noise["gap"]["calibrate_for"] == "corrected"
+    assert [grid.calibrated(cell)["calibrate_for"] for cell in grid.cells] == [
+        "published",
+        "corrected",
+    ]
+    repeats = {one["name"]: one["repeats"] for one in grid.released("pubmed", grid.cells)}
+    assert repeats == {"mlp/node/2": 10, "gap/node/2": 3}
+    for name, value in (("experiment_seeds", {"c": 3}), ("corrected_methods", ["gpa"])):
+        with pytest.raises(GraphDPError, match=f"{name}: there is no '(c|gpa)'; known: "):
+            config.validate(base | {name: value})

@@ -26,7 +26,7 @@ from pydantic import (
 )
 
 from graphdp import private
-from graphdp.config_checks import one_analysis
+from graphdp.config_checks import known_names, one_analysis
 from graphdp.errors import GraphDPError
 from graphdp.methods.registry import card, cards
 from graphdp.privacy.protection import TRAIN_POWER, is_private, level_kind
@@ -57,9 +57,8 @@ def _delta(value: float | str) -> float | str:
     except ValueError:
         number = math.nan
     if not 0 < number < 1:
-        raise ValueError(
-            f"must be auto, {TRAIN_POWER} or a number between 0 and 1, not {value!r}"
-        )
+        what = f"auto, {TRAIN_POWER} or a number between 0 and 1"
+        raise ValueError(f"must be {what}, not {value!r}")
     return number
 
 
@@ -186,6 +185,9 @@ class Study(_Strict):
         {}, description="variants of datasets: name -> {base: csbm, parameters: {phi: 0.5}}"
     )
     seeds: Annotated[int, Field(ge=1)] = Field(10, description="repeats of every model")
+    experiment_seeds: dict[Name, Annotated[int, Field(ge=1)]] = Field(
+        {}, description="experiment -> repeats, where they are fewer than `seeds`"
+    )
     seed_block: Annotated[int, Field(ge=1)] = Field(
         10, description="repeats that one job trains together; 1 gives one job per repeat"
     )
@@ -239,6 +241,9 @@ class Study(_Strict):
         "published",
         description="the analysis that meets ε: the paper's, or the first corrected one (edge "
         "level: an undirected edge; node level: a participant)",
+    )
+    corrected_methods: Annotated[list[Name], *OneOrMore] = Field(
+        [], description="methods that calibrate for the corrected analysis whatever calibrate_for"
     )
     epsilons: Epsilons | None = Field(
         None, description="replaces the finite ε of every entry of every level"
@@ -310,8 +315,17 @@ class Study(_Strict):
 
     @model_validator(mode="after")
     def _can_be_released(self) -> "Study":
+        known_names(self.experiment_seeds, self.experiments, self.corrected_methods, cards())
         private.check(self)
         return self
+
+    def seeds_of(self, experiment: str) -> int:
+        """Repeats of the models of an experiment."""
+        return min(self.seeds, self.experiment_seeds.get(experiment, self.seeds))
+
+    def calibrated_for(self, method: str) -> str:
+        """The analysis that meets ε for a method: "published" or "corrected"."""
+        return "corrected" if method in self.corrected_methods else self.calibrate_for
 
     def split_rule(self, dataset: str) -> str:
         """How a dataset is split, as `graphdp.data.split.split_of` reads it."""

@@ -1,7 +1,7 @@
 """Checks of a study's configuration that look at several of its entries."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pydantic import BaseModel
 
@@ -37,3 +37,22 @@ def one_analysis(value: Mapping[str, Sequence[BaseModel]]) -> None:
                 f"{method} at level {level} and target epsilon {epsilon} has two adjacencies "
                 "in two experiments, whose searches do not compose; give each a study"
             )
+
+
+def known_names(
+    seeds: Collection[str],
+    experiments: Collection[str],
+    corrected: Collection[str],
+    methods: Collection[str],
+) -> None:
+    """Whether `experiment_seeds` names experiments, and `corrected_methods` methods.
+
+    Raises ValueError with the first that is unknown, and those that there are.
+    """
+    for key, names, known in (
+        ("experiment_seeds", seeds, experiments),
+        ("corrected_methods", corrected, methods),
+    ):
+        for name in names:
+            if name not in known:
+                raise ValueError(f"{key}: there is no {name!r}; known: {', '.join(known)}")
