@@ -42,13 +42,13 @@ def context(its):
     }  # fmt: skip
 
 
-def write_rows(its, path, precision=True):
+def write_rows(its, path):
     """Rows of every setting of the study on the graphs of `SIZES`; returns the path."""
     made = []
     for cell in Grid(its, list(SIZES)).cells:
         for setting in cell.settings:
             for seed in range(3):
-                made.append(_row(cell, setting, seed, precision))
+                made.append(_row(cell, setting, seed))
     pd.DataFrame(made).to_csv(path, index=False)
     return path
 
@@ -59,11 +59,14 @@ def accuracy(cell, setting):
     neighbors = setting.get("num_neighbors", 0)
     base = 0.85 - 0.1 * budget - 0.02 * neighbors * budget
     base -= {"heterpoissonofficial": 0.02, "heterpoissonsml": 0.05}.get(cell.method, 0)
-    base -= 0.01 * (setting.get("overlap") == "dropped") + 0.003 * (13 - setting.get("test_neighbors", 13)) / 3
+    base -= (
+        0.01 * (setting.get("overlap") == "dropped")
+        + 0.003 * (13 - setting.get("test_neighbors", 13)) / 3
+    )
     return base - 0.2 * (cell.dataset == "twitch-de")
 
 
-def _row(cell, setting, seed, precision):
+def _row(cell, setting, seed):
     private = is_private(cell.level)
     basis, status = CLAIMS.get(cell.method, ("corrected", "conditional"))
     noise = generator("row", cell.path, key(setting), seed).uniform(0, 0.01, 4)
@@ -79,6 +82,7 @@ def _row(cell, setting, seed, precision):
         "epsilons": "[]", "cpu_seconds": 3, "wall_seconds": 3, "peak_rss_mb": 600,
         "versions": "{}", "noise": "aes-256-ctr, grid" if private else "",
     }  # fmt: skip
-    if precision:
-        row |= {"test_precision": mean - 0.05 + noise[2], "test_precision_weighted": mean + noise[3]}
-    return row
+    return row | {
+        "test_precision": mean - 0.05 + noise[2],
+        "test_precision_weighted": mean + noise[3],
+    }

@@ -50,8 +50,8 @@ def read_published(path: str | os.PathLike | None) -> pd.DataFrame:
 
     `mean` and `ci` (half-width; NaN where none is printed) are float64, the rest str. `setting`
     ("" in files without it) says of which hyperparameter's value a number is, where a paper prints
-    several for a cell: "convolution=gcn". Raises
-    GraphDPError for missing columns or a cell printed twice in one artefact.
+    several for a cell: "convolution=gcn". Raises GraphDPError for missing columns or a cell printed
+    twice in one artefact.
     """
     if path is None:
         return pd.DataFrame(columns=[*PUBLISHED_COLUMNS, "setting"], dtype=str)

@@ -78,10 +78,10 @@ def read_rows(path: str | os.PathLike) -> pd.DataFrame:
     Returns the columns of the file (at least `COLUMNS`): text as str ("" when empty), `seed` int64,
     the numeric columns float64 (NaN when empty), accuracies and precisions (NaN in older files) as
     fractions 0..1, `epsilon` as its canonical token, `noise` (what drew the noise, `OLDER_NOISE`
-    where an older file does not say), `release` ("reproduction" or "private"; the former in older files), plus one column `hp_<name>`
-    per hyperparameter (object; None where a row has none of that name). Raises GraphDPError for a
-    missing column, an empty required value, a value out of range or a finite ε with noise of scale
-    0.
+    where an older file does not say), `release` ("reproduction" or "private"; the former in older
+    files), plus one column `hp_<name>` per hyperparameter (object; None where a row has none of
+    that name). Raises GraphDPError for a missing column, an empty required value, a value out of
+    range or a finite ε with noise of scale 0.
     """
     try:
         raw = pd.read_csv(path, dtype=str, keep_default_na=False)

@@ -217,7 +217,8 @@ def _accuracy_notes(table: pd.DataFrame) -> list[str]:
     incomplete = table[table["settings_incomplete"].fillna(0) > 0]
     if len(incomplete):
         names = ", ".join(
-            f"{line.dataset} {method_label(line.method, line.level)} at {claim_label([line._asdict()])}"
+            f"{line.dataset} {method_label(line.method, line.level)} at "
+            f"{claim_label([line._asdict()])}"
             for line in incomplete.itertuples()
         )
         result.append(f"Settings with missing seeds were left out of the comparison for: {names}.")

@@ -16,7 +16,6 @@ from graphdp.privacy import calibrated
 from graphdp.privacy.protection import protects_nodes
 from graphdp.workflow import job
 
-
 #: Columns of a row: precision averaged over classes, and weighted by how often each one is true.
 PRECISIONS = ("test_precision", "test_precision_weighted")
 

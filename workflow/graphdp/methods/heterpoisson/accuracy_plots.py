@@ -19,8 +19,6 @@ from graphdp.methods.heterpoisson.paper_tables import (
 )
 from graphdp.paper import style
 from graphdp.paper.cells import (
-    expected_cells,
-    experiment_rows,
     missing_reason,
     read_published,
     study_datasets,
@@ -62,7 +60,8 @@ def accuracy_of(dataset: str) -> Callable[[pd.DataFrame, Mapping], Figure]:
                     continue
                 for line in OURS:
                     mine = found[line.title]
-                    _draw(ax, line, mine[mine["convolution"] == convolution])
+                    mine = mine[mine["convolution"] == convolution]
+                    _plot(ax, mine, line.title, _look(line))
                 _draw_print(ax, dataset, convolution, context)
                 _epsilons(ax, shown)
             share_y(axes[0])
@@ -80,7 +79,7 @@ def figure5(rows: pd.DataFrame, context: Mapping) -> Figure:
         found = {name: _cells(rows, context, line, dataset) for name, line in lines.items()}
         return {name: f[f["convolution"] == SHOWN_CONVOLUTION] for name, f in found.items()}
 
-    looks = {name: style.method_style(line.method) for name, line in lines.items()}
+    looks = {name: _look(line) for name, line in lines.items()}
     return _by_dataset(context, cells, looks, CORRECTED)
 
 
@@ -89,7 +88,8 @@ def overlap(setting: str) -> Callable[[pd.DataFrame, Mapping], Figure]:
     "transductive" or "inductive"."""
 
     def draw(rows: pd.DataFrame, context: Mapping) -> Figure:
-        mine = experiment_rows(rows, context, "overlap")
+        asked_of = Line("", CORRECTED.method, "overlap")
+        mine = asked_of.rows(rows, context)
         if "hp_overlap" in mine:
             mine = mine[mine["hp_setting"] == setting]
             chosen, _ = select_best(mine, ["hp_overlap"])
@@ -101,12 +101,17 @@ def overlap(setting: str) -> Callable[[pd.DataFrame, Mapping], Figure]:
             own = summary[summary["dataset"] == dataset]
             return {
                 name: own[own["hp_overlap"] == rule]
-                for name, rule in (("not enforced (kept)", "kept"), ("enforced (dropped)", "dropped"))
+                for name, rule in (
+                    ("not enforced (kept)", "kept"),
+                    ("enforced (dropped)", "dropped"),
+                )
             }
 
-        colour, marker = style.method_style("heterpoisson")
-        looks = {"not enforced (kept)": (colour, marker), "enforced (dropped)": ("#7a3b69", "v")}
-        return _by_dataset(context, cells, looks, Line("", "heterpoisson", "overlap"))
+        looks = {
+            "not enforced (kept)": _look(CORRECTED),
+            "enforced (dropped)": {"color": "#7a3b69", "marker": "v"},
+        }
+        return _by_dataset(context, cells, looks, asked_of)
 
     return draw
 
@@ -116,28 +121,32 @@ def heat_maps(experiment: str) -> Callable[[pd.DataFrame, Mapping], Figure]:
 
     def draw(rows: pd.DataFrame, context: Mapping) -> Figure:
         by = ["hp_num_neighbors", "hp_test_neighbors"]
-        mine = experiment_rows(rows, context, experiment)
+        asked_of = Line("", CORRECTED.method, experiment)
+        mine = asked_of.rows(rows, context)
         summary = _nothing()
         if set(by) <= set(mine.columns):
             summary = summarise(select_best(mine, by)[0], by)
-        asked = expected_cells(context, experiment)
+        asked = asked_of.cells(context)
         places = list(dict.fromkeys(cell[3] for cell in asked)) or ["2", "inf"]
         with style.theme():
-            datasets = study_datasets(context)
+            datasets = [name for name in study_datasets(context) if name in set(summary["dataset"])]
             figure, axes = style.panels(max(len(datasets), 1), len(places))
+            if not datasets:
+                _empty(axes, asked_of, context)
             for dataset, line in zip(datasets, axes, strict=False):
                 for epsilon, ax in zip(places, line, strict=True):
                     shown = summary[
                         (summary["dataset"] == dataset) & (summary["epsilon"] == epsilon)
                     ]
-                    ax.set_title(f"{dataset}, {'no privacy' if epsilon == 'inf' else f'ε = {epsilon}'}")
+                    what = "no privacy" if epsilon == "inf" else f"ε = {epsilon}"
+                    ax.set_title(f"{dataset}, {what}")
                     if shown.empty:
-                        empty_panel(ax, _why(dataset, Line("", "heterpoisson", experiment), context))
+                        empty_panel(ax, _why(dataset, asked_of, context))
                     else:
                         _heat(ax, shown, *by)
             private = summary[summary["epsilon"] != "inf"]
-            told = [claims_title(private, "ε"), *claims(private)[:0]] if len(private) else []
-            finish(figure, axes, datasets, [], summary, told)
+            told = [claims_title(private, "ε")] if len(private) else []
+            finish(figure, axes, [""], _absent(summary, asked_of, context), summary, told)
             for line in axes:
                 for ax in line:
                     if ax.get_ylabel():
@@ -166,33 +175,48 @@ def _heat(ax: Axes, shown: pd.DataFrame, row: str, column: str) -> None:
 def _by_dataset(
     context: Mapping,
     cells: Callable[[str], dict[str, pd.DataFrame]],
-    looks: Mapping[str, tuple[str, str]],
+    looks: Mapping[str, Mapping[str, str]],
     line: Line,
 ) -> Figure:
     """One panel per dataset, accuracy against ε. cells: dataset -> name of a line -> its cells."""
     with style.theme():
-        datasets = study_datasets(context)
+        found = {dataset: cells(dataset) for dataset in study_datasets(context)}
+        shown = {name: pd.concat(its.values(), ignore_index=True) for name, its in found.items()}
+        datasets = [name for name in found if len(shown[name])]
         figure, axes, titled = style.titled_panels(datasets)
-        everything = []
-        for dataset, ax in zip(datasets, titled, strict=True):
-            found = cells(dataset)
-            shown = pd.concat(found.values(), ignore_index=True)
-            if shown.empty:
-                empty_panel(ax, _why(dataset, line, context))
-                continue
-            for name, mine in found.items():
-                colour, marker = looks[name]
-                _plot(ax, mine, name, colour, marker)
-            _epsilons(ax, shown)
-            everything.append(shown)
-        shown = pd.concat(everything, ignore_index=True) if everything else _nothing()
-        finish(figure, axes, datasets, [], shown, _said(shown))
+        if not datasets:
+            _empty(axes, line, context)
+        for dataset, ax in zip(datasets, titled, strict=False):
+            for name, mine in found[dataset].items():
+                _plot(ax, mine, name, looks[name])
+            _epsilons(ax, shown[dataset])
+        everything = pd.concat(shown.values(), ignore_index=True)
+        absent = _absent(everything, line, context)
+        finish(figure, axes, [""], absent, everything, _said(everything))
         return figure
+
+
+def _empty(axes: Sequence[Sequence[Axes]], line: Line, context: Mapping) -> None:
+    """Panels of a figure for which no dataset has a result."""
+    names = study_datasets(context)
+    for ax in (ax for row in axes for ax in row):
+        ax.set_axis_on()
+        empty_panel(ax, _why(names[0], line, context) if names else "no dataset")
+
+
+def _absent(shown: pd.DataFrame, line: Line, context: Mapping) -> list[dict]:
+    """The datasets without a result, for the remark below a figure."""
+    return [
+        {"dataset": name, "method": line.method, "level": "node",
+         "missing_reason": _why(name, line, context)}
+        for name in study_datasets(context)
+        if len(shown) and name not in set(shown["dataset"])
+    ]  # fmt: skip
 
 
 def _cells(rows: pd.DataFrame, context: Mapping, line: Line, dataset: str) -> pd.DataFrame:
     """The results of a line on a dataset, with its column `convolution`."""
-    found, _ = best_cells(rows[rows["dataset"] == dataset], context, line, line.experiment)
+    found, _ = best_cells(rows[rows["dataset"] == dataset], context, line)
     if not found:
         return _nothing()
     return pd.DataFrame([one | {"convolution": key[1]} for key, one in found.items()])
@@ -203,16 +227,19 @@ def _nothing() -> pd.DataFrame:
     return pd.DataFrame(columns=[*columns, "convolution"])
 
 
-def _draw(ax: Axes, line: Line, cells: pd.DataFrame) -> None:
+def _look(line: Line) -> dict[str, str]:
+    """How a line is drawn: one whose ε is a claim is dashed and hollow."""
     colour, marker = _WITHOUT_LOOK if line is WITHOUT else style.method_style(line.method)
-    claimed = {} if line in (CORRECTED, WITHOUT) else {"linestyle": "--", "markerfacecolor": "w"}
-    _plot(ax, cells, line.title, colour, marker, **claimed)
+    claimed = {"linestyle": "--", "markerfacecolor": "white"}
+    return {"color": colour, "marker": marker} | (
+        {} if line.method == CORRECTED.method else claimed
+    )
 
 
-def _plot(ax: Axes, cells: pd.DataFrame, name: str, colour: str, marker: str, **shape) -> None:
+def _plot(ax: Axes, cells: pd.DataFrame, name: str, look: Mapping[str, str]) -> None:
     if len(cells):
         cells = cells.assign(x=cells["epsilon"].astype(float)).sort_values("x")
-        draw_line(ax, cells["x"], cells, label=name, color=colour, marker=marker, **shape)
+        draw_line(ax, cells["x"], cells, label=name, **look)
 
 
 def _draw_print(ax: Axes, dataset: str, convolution: str, context: Mapping) -> None:
@@ -249,9 +276,5 @@ def _said(shown: pd.DataFrame) -> Sequence[str]:
 
 def _why(dataset: str, line: Line, context: Mapping) -> str:
     """Why a dataset has no results of a line."""
-    asked = [
-        cell
-        for cell in expected_cells(context, line.experiment)
-        if cell[:2] == (dataset, line.method)
-    ]
+    asked = [cell for cell in line.cells(context) if cell[0] == dataset]
     return missing_reason(asked[0], context) if asked else reason_of(dataset, context)

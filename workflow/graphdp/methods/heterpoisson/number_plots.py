@@ -1,4 +1,4 @@
-"""PNPiGNNs' figures that no trained model is in: impact, noise, its tail; and the audits' figure."""
+"""PNPiGNNs' figures that no trained model is in: impact, noise, its tail; and that of audits."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -44,7 +44,9 @@ def figure1(rows: pd.DataFrame, context: Mapping) -> Figure:
             ax.set_xlabel("χ: out-edges of the new node over n")
             ax.set_ylabel("‖g* − g'‖")
         bound = lines[lines["series"] == "bound"]
-        axes[0][1].plot(bound["x"], bound["y"], color=_GAUSSIAN, ls="--", label="½ + χ n, the bound")
+        axes[0][1].plot(
+            bound["x"], bound["y"], color=_GAUSSIAN, ls="--", label="½ + χ n, the bound"
+        )
         axes[0][1].set_yscale("log")
         axes[0][1].legend(frameon=False)
         return figure
@@ -54,6 +56,8 @@ def figure4(rows: pd.DataFrame, context: Mapping) -> Figure:
     """Noise of standard deviation 1: histograms on a line, and draws in the plane."""
     with style.theme():
         figure, axes = style.panels(1, 2)
+        figure.set_size_inches(11, 3.6)
+        axes[0][0].get_gridspec().set_width_ratios([1, 1.75])
         draws = generator("pnpignn", "figure 4")
         line, plane = axes[0]
         for name, values, colour in (
@@ -94,7 +98,7 @@ def tail(rows: pd.DataFrame, context: Mapping) -> Figure:
     lines = numbers.shipped("tail")
     (noise,) = lines.loc[lines["series"] == "noise", "y"]
     with style.theme():
-        figure, axes, (ax,) = style.titled_panels(["SML noise: what is claimed and what is true"])
+        figure, _, (ax,) = style.titled_panels(["SML noise: what is claimed and what is true"])
         for series, colour, shape, label in (
             ("claimed", _SML, {"ls": "--"}, "claimed (Theorems 1 and 2)"),
             ("at least", "#7a3b69", {}, "at least, as d → ∞, a node that no list holds"),
@@ -121,7 +125,8 @@ def tail(rows: pd.DataFrame, context: Mapping) -> Figure:
 def noise_by_lists(rows: pd.DataFrame, context: Mapping) -> Figure:
     """σ by each analysis against the number of lists that hold the node, a panel per M."""
     lines = numbers.shipped("lists")
-    looks = dict(zip((name for name, *_ in numbers.ANALYSES), ("#7a3b69", _LAPLACE, _SML)))
+    names = [name for name, *_ in numbers.ANALYSES]
+    looks = dict(zip(names, ("#7a3b69", _LAPLACE, _SML), strict=True))
     with style.theme():
         figure, axes = style.panels(1, 3)
         for neighbors, ax in zip((1, 2, 4), axes[0], strict=True):

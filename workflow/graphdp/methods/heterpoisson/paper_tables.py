@@ -15,6 +15,7 @@ from graphdp.paper.accuracy import COUNTS, FLOATS, typed
 from graphdp.paper.cells import expected_cells, experiment_rows, missing_reason, read_published
 from graphdp.paper.labels import notes
 from graphdp.paper.printing import Printed
+from graphdp.paper.rows import IDENTITY
 from graphdp.paper.select import CELL, select_best, summarise
 from graphdp.paper.statistics import show_statistics
 from graphdp.paper.tables import accuracy_text, claim_label, published_text
@@ -30,7 +31,9 @@ NUMBERS = ("weighted", "best_on_test")
 class Line:
     """A variant: how tables and figures call it, and which rows it is made of.
 
-    experiment: of the study; that of inductive training, if it has one. chosen: whether M is.
+    experiment, inductive: of the study, by setting ("" where it has none): the experiment of that
+    name, and those of one convolution, which end in its name ("accuracy_gcn"). chosen: whether M
+    is.
     """
 
     title: str
@@ -39,6 +42,25 @@ class Line:
     inductive: str = ""
     convolutions: bool = True
     chosen: bool = True
+
+    def rows(self, rows: pd.DataFrame, context: Mapping, inductive: bool = False) -> pd.DataFrame:
+        """The rows of its experiments."""
+        mine = rows[rows["method"] == self.method]
+        parts = [experiment_rows(mine, context, name) for name in self._names(context, inductive)]
+        # An edge-free method's models stand again as those of its edge level.
+        found = pd.concat([rows.iloc[:0], *parts], ignore_index=True)
+        return found[found["level"] != "edge"].drop_duplicates(list(IDENTITY))
+
+    def cells(self, context: Mapping, inductive: bool = False) -> list[tuple]:
+        """The cells that its experiments ask for."""
+        names = self._names(context, inductive)
+        asked = dict.fromkeys(cell for name in names for cell in expected_cells(context, name))
+        return [cell for cell in asked if cell[1] == self.method and cell[2] != "edge"]
+
+    def _names(self, context: Mapping, inductive: bool) -> list[str]:
+        base = self.inductive if inductive else self.experiment
+        names = {base, *(f"{base}_{convolution}" for convolution in CONVOLUTIONS)}
+        return [name for name in context.get("experiments", {}) if name in names]
 
 
 AS_IMPLEMENTED = Line(
@@ -105,22 +127,20 @@ def compared(
     printed = _printed(context, artefact, metric)
     table = []
     for line in lines:
-        experiment = line.inductive if inductive else line.experiment
-        found, incomplete = best_cells(rows, context, line, experiment, metric)
+        found, incomplete = best_cells(rows, context, line, metric, inductive)
         asked = {
             (cell, convolution)
-            for cell in expected_cells(context, experiment)
-            if cell[1] == line.method
+            for cell in line.cells(context, inductive)
             for convolution in (CONVOLUTIONS if line.convolutions else ("",))
         }
         if line.method == "sage" and line.convolutions:  # theirs, without noise at inference
             asked = set()
         asked |= {
-            key
-            for key in printed
-            if key[0][1] == line.method and bool(key[1]) == line.convolutions
+            key for key in printed if key[0][1] == line.method and bool(key[1]) == line.convolutions
         }
-        for cell, convolution in asked:
+        # Every line has every dataset, so that it says why one is missing.
+        whole = {((name, *cell[1:]), c) for cell, c in asked for name in context["datasets"]}
+        for cell, convolution in whole:
             one = dict(zip(CELL, cell, strict=True)) | {
                 "line": line.title,
                 "convolution": convolution,
@@ -143,14 +163,13 @@ _COLUMNS = (
 
 
 def best_cells(
-    rows: pd.DataFrame, context: Mapping, line: Line, experiment: str, metric: str = "accuracy"
+    rows: pd.DataFrame, context: Mapping, line: Line, metric: str = "accuracy", inductive=False
 ) -> tuple[dict[tuple, dict], dict[tuple, str]]:
     """(cell, convolution) -> what `compared` says of a result; and cells left out with the reason.
 
     A line without convolutions has its results under "".
     """
-    mine = experiment_rows(rows, context, experiment)
-    mine = mine[mine["method"] == line.method]
+    mine = line.rows(rows, context, inductive)
     by = [_BY] if line.convolutions else []
     if line.convolutions and _BY not in mine:
         return {}, {}
