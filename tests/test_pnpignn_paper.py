@@ -77,8 +77,8 @@ def test_the_papers_settings(study):
             assert tried == {(c, m) for c in ("gcn", "gin", "sage") for m in values}
         seeds = {study.seeds_of(cell.experiment) for cell in cells}
         assert seeds == ({3} if experiment == "published" else {10})
-    assert study.calibrated_for("heterpoissonsml") == "published"
-    assert {study.calibrated_for(m) for m in ("gap", "sage", "mlp", "progap")} == {"corrected"}
+    assert study.calibrated_for("published_gcn") == "published"
+    assert study.calibrated_for("baselines") == "corrected"
     reads = {
         (s["num_neighbors"], s["test_neighbors"])
         for c in mine

@@ -73,7 +73,7 @@ def test_delta_by_the_number_of_training_nodes():
         config.validate({"study": "s", "datasets": ["pubmed"], "delta": "train_nodes"})
 
 
-def test_experiments_with_fewer_repeats_and_methods_of_their_own_analysis():
+def test_experiments_with_fewer_repeats_and_their_own_analysis():
     entry = {"method": "mlp", "level": "node", "epsilon": 2}
     base = {
         "study": "s",
@@ -81,7 +81,7 @@ def test_experiments_with_fewer_repeats_and_methods_of_their_own_analysis():
         "seeds": 10,
         "experiments": {"a": [entry], "b": [entry | {"method": "gap"}]},
     }
-    changes = {"experiment_seeds": {"b": 3}, "corrected_methods": ["gap"]}
+    changes = {"experiment_seeds": {"b": 3}, "corrected_experiments": ["b"]}
     grid = Grid(config.validate(base | changes))
     assert {c.experiment: grid.blocks((), (), c.experiment) for c in grid.cells} == {
         "a": ["0-9"],
@@ -97,6 +97,6 @@ def test_experiments_with_fewer_repeats_and_methods_of_their_own_analysis():
     ]
     repeats = {one["name"]: one["repeats"] for one in grid.released("pubmed", grid.cells)}
     assert repeats == {"mlp/node/2": 10, "gap/node/2": 3}
-    for name, value in (("experiment_seeds", {"c": 3}), ("corrected_methods", ["gpa"])):
-        with pytest.raises(GraphDPError, match=f"{name}: there is no '(c|gpa)'; known: "):
+    for name, value in (("experiment_seeds", {"c": 3}), ("corrected_experiments", ["c"])):
+        with pytest.raises(GraphDPError, match=f"{name}: there is no experiment 'c'; known: a, b"):
             config.validate(base | {name: value})

@@ -242,8 +242,8 @@ class Study(_Strict):
         description="the analysis that meets ε: the paper's, or the first corrected one (edge "
         "level: an undirected edge; node level: a participant)",
     )
-    corrected_methods: Annotated[list[Name], *OneOrMore] = Field(
-        [], description="methods that calibrate for the corrected analysis whatever calibrate_for"
+    corrected_experiments: Annotated[list[Name], *OneOrMore] = Field(
+        [], description="experiments calibrated for the corrected analysis whatever calibrate_for"
     )
     epsilons: Epsilons | None = Field(
         None, description="replaces the finite ε of every entry of every level"
@@ -315,7 +315,7 @@ class Study(_Strict):
 
     @model_validator(mode="after")
     def _can_be_released(self) -> "Study":
-        known_names(self.experiment_seeds, self.experiments, self.corrected_methods, cards())
+        known_names(self.experiments, self.experiment_seeds, self.corrected_experiments)
         private.check(self)
         return self
 
@@ -323,9 +323,9 @@ class Study(_Strict):
         """Repeats of the models of an experiment."""
         return min(self.seeds, self.experiment_seeds.get(experiment, self.seeds))
 
-    def calibrated_for(self, method: str) -> str:
-        """The analysis that meets ε for a method: "published" or "corrected"."""
-        return "corrected" if method in self.corrected_methods else self.calibrate_for
+    def calibrated_for(self, experiment: str) -> str:
+        """The analysis that meets ε in an experiment: "published" or "corrected"."""
+        return "corrected" if experiment in self.corrected_experiments else self.calibrate_for
 
     def split_rule(self, dataset: str) -> str:
         """How a dataset is split, as `graphdp.data.split.split_of` reads it."""

@@ -40,19 +40,15 @@ def one_analysis(value: Mapping[str, Sequence[BaseModel]]) -> None:
 
 
 def known_names(
-    seeds: Collection[str],
-    experiments: Collection[str],
-    corrected: Collection[str],
-    methods: Collection[str],
+    experiments: Collection[str], seeds: Collection[str], corrected: Collection[str]
 ) -> None:
-    """Whether `experiment_seeds` names experiments, and `corrected_methods` methods.
+    """Whether `experiment_seeds` and `corrected_experiments` name experiments of the study.
 
-    Raises ValueError with the first that is unknown, and those that there are.
+    Raises ValueError with the first that does not, and those that there are.
     """
-    for key, names, known in (
-        ("experiment_seeds", seeds, experiments),
-        ("corrected_methods", corrected, methods),
-    ):
+    for key, names in (("experiment_seeds", seeds), ("corrected_experiments", corrected)):
         for name in names:
-            if name not in known:
-                raise ValueError(f"{key}: there is no {name!r}; known: {', '.join(known)}")
+            if name not in experiments:
+                raise ValueError(
+                    f"{key}: there is no experiment {name!r}; known: {', '.join(experiments)}"
+                )

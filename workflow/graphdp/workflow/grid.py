@@ -268,17 +268,18 @@ class Grid:
             },
         }
 
-    def noise(self, method: str, plan_settings: list[dict[str, Any]]) -> dict[str, Any]:
+    def noise(self, experiment: str, plan_settings: list[dict[str, Any]]) -> dict[str, Any]:
         """What a cell's noise depends on besides its method, level, ε and data."""
         study = self.study
         return {
             "settings": plan_settings,
             "delta": study.delta,
-            "calibrate_for": study.calibrated_for(method),
+            "calibrate_for": study.calibrated_for(experiment),
         } | self._released
 
     def _noise_of(self, unit: Unit) -> dict[str, Any]:
-        return self.noise(unit.method, self.plan_settings(unit.place))
+        experiment = self.cell(unit.place).experiment
+        return self.noise(experiment, self.plan_settings(unit.place))
 
     @cached_property
     def _released(self) -> dict[str, Any]:
@@ -323,7 +324,7 @@ class Grid:
             "level": cell.level,
             "epsilon": cell.epsilon,
             "settings": _plan_settings(cell),
-            "calibrate_for": self.study.calibrated_for(cell.method),
+            "calibrate_for": self.study.calibrated_for(cell.experiment),
             "nodes_per_class": attack.nodes_per_class if attack else None,
         }
 
@@ -354,7 +355,7 @@ class Grid:
     def attack_task(self, cell: Cell) -> dict[str, Any]:
         """What determines the models of an attacked cell, and the attack on them."""
         return {
-            "noise": self.noise(cell.method, _plan_settings(cell)),
+            "noise": self.noise(cell.experiment, _plan_settings(cell)),
             "setting": cell.settings[0],
             "nodes_per_class": self.study.attacks[cell.experiment].nodes_per_class,
             "block": {
