@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from graphdp.data.csbm import csbm
+from graphdp.data.graph import csr_from_edges
+from graphdp.errors import GraphDPError
 from graphdp.graphs import bounds, degree
 from graphdp.methods import gap, mlp
 from graphdp.methods import train_runs as stages
@@ -16,6 +18,7 @@ from graphdp.methods.block import Block
 from graphdp.methods.gap import method as gap_method
 from graphdp.methods.mlp import method as mlp_method
 from graphdp.noise import GridNoise
+from graphdp.privacy import calibrated, sensitivity
 from graphdp.privacy.plan import Plan
 from graphdp.workflow.calibrations import calibrate_cell
 
@@ -77,6 +80,72 @@ def test_each_degree_bound_is_aggregated_over_its_own_edges(max_degree):
         assert release.noise_std == pytest.approx(multiplier * math.sqrt(max_degree), rel=1e-12)
         streams.add(release.stream)
     assert len(streams) == 4  # no noise is used twice
+
+
+def test_noise_for_all_terms_of_a_row_is_so_many_times_the_published_noise():
+    """PNPiGNNs' correction: the aggregation's noise times 2 (D + 1), the training's as it was."""
+    settings = [
+        gap.Node(hops=2, max_degree=7, epochs=1, **more).model_dump(exclude_none=True)
+        for more in ({}, {"differing_terms": "all"}, {"differing_terms": "one"})
+    ]
+    assert settings[0] == settings[2] and "differing_terms" not in settings[0]
+    plans = [gap.plan_settings("node", setting) for setting in settings[:2]]
+    entries = calibrate_cell("small", "gap", "node", "4", plans, [500], 900, "auto")
+    one, every = (calibrated.phases(entry) for entry in entries)
+    assert every["aggregation"].run.noise_std == pytest.approx(
+        16 * one["aggregation"].run.noise_std, rel=1e-12
+    )
+    assert every["encoder"] == one["encoder"] and every["classifier"] == one["classifier"]
+    assert [entry["status"] for entry in entries] == ["refuted", "refuted"]
+    assert gap.encoder_settings("node", settings[0]) == gap.encoder_settings("node", settings[1])
+    assert gap.release_settings("node", settings[0]) != gap.release_settings("node", settings[1])
+    for wrong in ({"degree_bound": "public_candidates"}, {"adjacency": "node_replace"}):
+        with pytest.raises(GraphDPError, match="leave degree_bound and adjacency out"):
+            calibrate_cell("small", "gap", "node", "4", [plans[1] | wrong], [500], 900, "auto")
+    with pytest.raises(GraphDPError, match="'some'; choose one of one, all"):
+        calibrate_cell(
+            "small",
+            "gap",
+            "node",
+            "4",
+            [plans[0] | {"differing_terms": "some"}],
+            [500],
+            900,
+            "auto",
+        )
+
+
+def test_noise_for_all_terms_of_a_row_is_too_little_as_well():
+    """Its sensitivity, 2 (D + 1) √D, is passed by a node's own row, which sums all who list it, and
+    without that row by the lists of m nodes that point to the same D + 1: in expectation
+    m √D / (D + 1) where one of these goes."""
+    max_degree = 2
+    bound = sensitivity.all_terms_as_claimed(max_degree).value
+    assert bound == pytest.approx(2 * 3 * math.sqrt(2))
+    senders = 200  # each lists node 0 alone: so the bound on out-degrees drops nothing
+    star = csr_from_edges(
+        np.arange(1, senders + 1), np.zeros(senders, int), senders + 1, symmetrise=False
+    )
+    keep = degree.bound_out_degree(*star, max_degree, 0)
+    assert (
+        keep.all() and senders > bound
+    )  # unit rows that are equal: the sum's norm is their number
+    targets = np.arange(max_degree + 1)
+    sources = np.repeat(np.arange(3, 3 + senders), max_degree + 1)
+    common = csr_from_edges(sources, np.tile(targets, senders), 3 + senders, symmetrise=False)
+    without = csr_from_edges(
+        np.repeat(np.arange(3, 3 + senders), max_degree), np.tile(targets[1:], senders),
+        3 + senders, symmetrise=False,
+    )  # fmt: skip
+    found = []
+    for seed in range(20):
+        counts = []
+        for graph in (common, without):
+            kept = graph[1][degree.bound_out_degree(*graph, max_degree, seed)]
+            counts.append(np.bincount(kept, minlength=3)[1:3])
+        found.append(np.linalg.norm(counts[0] - counts[1]))
+    expected = senders * math.sqrt(max_degree) / (max_degree + 1)
+    assert np.mean(found) == pytest.approx(expected, rel=0.1) and min(found) > 5 * bound
 
 
 @pytest.mark.parametrize("method", [gap, mlp])

@@ -137,6 +137,75 @@ def test_inductive_training_reads_training_nodes_alone():
         assert bool((~np.isin(read, train)).any()) is reads_others
 
 
+@pytest.mark.parametrize("name", IDS)
+def test_inductive_rates_as_published_count_the_lists_of_the_whole_graph(name):
+    """Algorithm 3, line 4, and the authors' code; ours may count those that are read alone."""
+    graph = graph_of(4, directed=True)
+    made, setting = block(graph, name, setting="inductive", num_neighbors=2)
+    lists, _ = method.lists_of(made, 0, setting)
+    train = set(made.split(0).train.tolist())
+    for z in range(0, NODES, 7):
+        listed = set(graph.indices[graph.indptr[z] : graph.indptr[z + 1]].tolist())
+        if name == "heterpoisson":
+            listed = {i for i in listed if (i in train) == (z in train)}
+        assert lists.rate[z] == min(1, 2 / max(1, len(listed)))
+
+
+def test_official_predictions_keep_to_their_part_and_fill_up_with_strangers():
+    """What a node of a part reads, seen by a model that notes it."""
+    graph, seen = graph_of(5), {}
+    made, setting = block(graph, "heterpoissonofficial", setting="inductive", test_neighbors=3)
+    split = made.split(0)
+    _, lists = method.lists_of(made, 0, setting)
+    parts = split.train, split.val, split.test
+
+    class Noting:
+        def scores(self, bags):
+            for i, centre in enumerate(bags.centres):
+                seen[int(centre)] = bags.peripherals[bags.starts[i] : bags.starts[i + 1]]
+            return torch.tensor(bags.centres)[:, None].float()
+
+    coins = np.random.default_rng(6)
+    found = method.official_scores(Noting(), lists, parts, 3, coins)
+    assert found[:, 0].tolist() == list(range(NODES))
+    alone = 0
+    for part in parts:
+        for v in part:
+            neighbours = graph.indices[graph.indptr[v] : graph.indptr[v + 1]]
+            own = np.intersect1d(neighbours, part)
+            assert np.isin(seen[v], part).all()
+            if own.size:
+                assert len(seen[v]) == min(3, own.size) and np.isin(seen[v], own).all()
+            else:
+                assert len(seen[v]) == 3
+                alone += 1
+    assert alone > 20
+
+
+def test_official_training_draws_strangers_of_training_nodes_where_it_is_inductive(monkeypatch):
+    given = []
+    monkeypatch.setattr(
+        bags,
+        "with_strangers",
+        lambda b, lists, count, strangers, coins: given.append(strangers) or b,
+    )
+    for setting_name in ("inductive", "transductive"):
+        made, setting = block(graph_of(), "heterpoissonofficial", setting=setting_name)
+        method.fit(made, [setting])
+        whom = made.split(0).train if setting_name == "inductive" else np.arange(NODES)
+        assert np.array_equal(given[0], whom)
+        given.clear()
+
+
+def test_the_official_step_divides_by_those_drawn_and_clamps_every_coordinate():
+    sums = torch.tensor([40.0, -0.5, 0.02])
+    method.official_mean(5.0)(sums, 20)
+    assert torch.allclose(sums, torch.tensor([0.0025, -0.0025, 0.001]))
+    unclamped = torch.tensor([40.0, -0.5])
+    method.official_mean(0.0)(unclamped, 20)
+    assert torch.allclose(unclamped, torch.tensor([2.0, -0.025]))
+
+
 def test_public_candidates_have_one_public_rate():
     made, setting = block(
         graph_of(), degree_bound="public_candidates", max_degree=60, num_neighbors=2

@@ -12,6 +12,7 @@ from graphdp.methods.heterpoisson.bags import (
     Lists,
     Official,
     between,
+    with_strangers,
     without_overlap,
 )
 
@@ -120,7 +121,7 @@ def test_the_authors_code_keeps_about_half_of_the_overlaps():
     rng = np.random.default_rng(8)
     centres, kept, all_of_them = np.arange(100), 0, 0
     for _ in range(50):
-        bags = Official(lists, rng)(centres)
+        bags = Official(lists, np.arange(200), rng)(centres)
         kept += (bags.peripherals < 100).sum()
         all_of_them += (lists.sampled(centres, rng).peripherals < 100).sum()
     # A standard deviation of the ratio is about 0.01.
@@ -133,7 +134,7 @@ def test_the_authors_code_cuts_long_lists_and_gives_strangers_to_nodes_without_o
     lists = Lists.of(in_edges(*csr_from_edges(sources, targets, nodes, symmetrise=False)), 1)
     assert (lists.rate[1:] == 1).all()
     rng = np.random.default_rng(9)
-    bags = Official(lists, rng)(np.array([0, 3]))
+    bags = Official(lists, np.arange(nodes), rng)(np.array([0, 3]))
     at = list(bags.centres).index(0)
     mine = bags.peripherals[bags.starts[at] : bags.starts[at + 1]]
     # Node 3, a centre without a list, has one stranger; it may have been removed from 0's bag.
@@ -141,6 +142,31 @@ def test_the_authors_code_cuts_long_lists_and_gives_strangers_to_nodes_without_o
     assert bags.sizes[1 - at] == 1 or bags.peripherals[bags.starts[1 - at]] in (0,)
     ours = HeterPoisson(lists, "kept", rng)(np.array([0, 3]))
     assert list(ours.sizes) == [nodes - 1, 0]
+
+
+def test_strangers_fill_the_bags_of_those_alone_and_of_nobody_else():
+    """Uniform over those named, with replacement: a chi-squared test at 1e-6."""
+    indptr, indices = directed(14, 25)
+    lists = Lists.of(in_edges(indptr, indices), 1)
+    by_hand, rng = lists_by_hand(indptr, indices), np.random.default_rng(15)
+    strangers, counts = np.array([3, 4, 8, 20]), np.zeros(NODES)
+    alone = {v for v, listed in by_hand.items() if not listed}
+    assert 3 < len(alone) < NODES - 3
+    for _ in range(500):
+        centres = rng.permutation(NODES)
+        thinned = lists.sampled(centres, rng)  # a bag may be empty, though its list is not
+        bags = with_strangers(thinned, lists, 3, strangers, rng)
+        for i, centre in enumerate(centres):
+            mine = bags.peripherals[bags.starts[i] : bags.starts[i + 1]]
+            before = thinned.peripherals[thinned.starts[i] : thinned.starts[i + 1]]
+            if centre in alone:
+                assert len(mine) == 3
+                counts += np.bincount(mine, minlength=NODES)
+            else:
+                assert list(mine) == list(before)
+    assert set(np.flatnonzero(counts)) == set(strangers)
+    assert stats.chisquare(counts[strangers]).pvalue > ALPHA
+    assert with_strangers(thinned, lists, 0, strangers, rng) is thinned
 
 
 def test_predictions_read_distinct_neighbours_and_all_of_short_lists():

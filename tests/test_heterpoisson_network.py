@@ -7,6 +7,7 @@ from scipy import sparse, stats
 from torch.nn import functional as F
 
 from graphdp.errors import GraphDPError
+from graphdp.methods.heterpoisson import official
 from graphdp.methods.heterpoisson.bags import Bags
 from graphdp.methods.heterpoisson.network import (
     CONVOLUTIONS,
@@ -40,8 +41,8 @@ def std(v):
     return (v - v.mean()) / (v.std() + 1e-6)
 
 
-def loss_of(shape, values, x, bags, i, labels, longest=None):
-    """The loss of one sub-graph, written down row by row; `longest`: of the authors' padded bag."""
+def scores_of(shape, values, x, bags, i, longest=None):
+    """One sub-graph's scores, written down row by row; `longest`: of the authors' padded bag."""
     p, c = views(values, shape.shapes), bags.centres[i]
     mine = slice(bags.starts[i], bags.starts[i + 1])
     rows = torch.tensor(x[bags.peripherals[mine]])
@@ -61,8 +62,12 @@ def loss_of(shape, values, x, bags, i, labels, longest=None):
         z = (a @ p["W"] + p["b"]) + (own @ p["W"] + p["b"])
     if shape.convolution == "sage":
         z = z + own @ p["W2"] + p["b2"]
-    scores = std(F.elu(z))[0] @ p["V"] + p["c"]
-    return F.cross_entropy(scores[None], labels[c][None])
+    return std(F.elu(z))[0] @ p["V"] + p["c"]
+
+
+def loss_of(shape, values, x, bags, i, labels, longest=None):
+    scores = scores_of(shape, values, x, bags, i, longest)
+    return F.cross_entropy(scores[None], labels[bags.centres[i]][None])
 
 
 @pytest.mark.parametrize("clip", [None, 0.3, 5.0])
@@ -128,6 +133,32 @@ def test_scores_are_those_of_one_bag_at_a_time():
     whole = model.scores(bags)
     alone = torch.cat([model.scores(bags.part(i, i + 1)) for i in range(len(bags.centres))])
     assert (whole - alone).abs().max() < 1e-12
+
+
+@pytest.mark.parametrize("convolution", CONVOLUTIONS)
+def test_official_scores_are_padded_by_batches_of_predictions(convolution, monkeypatch):
+    """Batches of 4, each padded to its own largest bag."""
+    monkeypatch.setattr(official, "_PREDICTED_TOGETHER", 4)
+    rng, x, _, bags = example(3)
+    shape = Convolution(WIDTH, 11, CLASSES, convolution)
+    values = torch.tensor(shape.initial(rng))
+    found = OfficialModel(shape, DenseFeatures(x, DOUBLE), values).scores(bags)
+    longest = [int(bags.sizes[i - i % 4 :][:4].max()) + 1 for i in range(len(bags.centres))]
+    assert len(set(longest)) > 1
+    for i, rows in enumerate(longest):
+        expected = scores_of(shape, values, x, bags, i, rows)
+        assert (found[i] - expected).abs().max() < 1e-12
+
+
+def test_official_features_are_standardised_over_all_entries_at_once():
+    """By torch's mean and standard deviation, as the authors' code computes them."""
+    _, x, _, _ = example(4)
+    dense = torch.tensor(x * 0.01)
+    expected = (dense - dense.mean()) / (dense.std() + 1e-6)
+    for given in (dense.numpy(), sparse.csr_matrix(dense.numpy())):
+        found = official.standardised_features(given, DOUBLE).x
+        assert (found - expected).abs().max() < 1e-13
+    assert (expected - (dense - dense.mean()) / dense.std()).abs().max() > 1e-4  # the 1e-6 is there
 
 
 def test_an_unknown_convolution_is_refused():

@@ -147,6 +147,30 @@ def by_name(method, level, plan_settings, num_train=None):
             },
         ),
         (
+            "gap",
+            "node",
+            NODE | {"differing_terms": "all"},
+            {
+                ("as_published", "node_add_remove", "refuted"),
+                ("as_implemented", "node_add_remove", "refuted"),
+                ("corrected", "participant", "conditional"),
+                ("corrected", "node_replace", "conditional"),
+                ("corrected", "node_add_remove", "refuted"),
+            },
+        ),
+        (
+            "sage",
+            "node",
+            SAGE | {"inference": "exact"},
+            {
+                ("as_published", "node_add_remove", "refuted"),
+                ("as_implemented", "node_add_remove", "refuted"),
+                ("corrected", "participant", "conditional"),
+                ("corrected", "node_replace", "conditional"),
+                ("corrected", "node_add_remove", "refuted"),
+            },
+        ),
+        (
             "sage",
             "node",
             SAGE | REPLACE,

@@ -535,6 +535,28 @@ def test_node_level_runs_the_plan(adjacency, factor, small, tmp_path, monkeypatc
         rows.write_rows(tmp_path / "wrong.csv", short, block)
 
 
+def test_exact_inference_is_the_sum_without_noise_and_all_noise_is_trainings(small, tmp_path):
+    settings = node_settings(inference="exact")
+    noisy = node_settings()
+    assert "inference" not in noisy[0] and settings[0] == noisy[0] | {"inference": "exact"}
+    block = make_block(small, "node", settings, seeds=(0,))
+    masks, cache = node_masks(small, (0,)), AggregateCache(tmp_path / "cache")
+    models = sage.fit(block, settings, masks, cache, {})
+    assert all(one.noise_std == 0 for one in cache.ledger)
+    for _, setting, fitted in models:
+        assert set(fitted.executed) == {"classifier"}
+        keep = masks[f"{setting['max_degree']}-both_degrees"][0]
+        edges = in_edges(*degree.apply_mask(small.indptr, small.indices, keep))
+        sums = np.zeros_like(fitted.embedding)
+        for v in range(small.num_nodes):
+            sums[v] = fitted.embedding[edges.indices[edges.indptr[v] : edges.indptr[v + 1]]].sum(0)
+        logits = model.logits_of(fitted.parameters, fitted.embedding, sums)
+        assert (logits.argmax(1) == fitted.predictions).mean() > 0.999  # ties by rounding
+    rows.write_rows(tmp_path / "rows.csv", models, block)  # what was run is what was planned
+    written = pd.read_csv(tmp_path / "rows.csv")
+    assert len(written) == 2 and (written["epsilon_status"] == "refuted").all()
+
+
 def test_node_level_keeps_the_last_epoch_whatever_the_study_says():
     assert card("sage").checkpoint("node", "best_validation") == "last"
     assert card("sage").checkpoint("edge", "best_validation") == "best_validation"

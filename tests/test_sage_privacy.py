@@ -195,6 +195,21 @@ def test_node_plan_holds_the_steps_the_group_and_one_release_for_inference():
     )
 
 
+def test_without_noise_at_inference_the_plan_is_about_the_weights_alone():
+    plan = sage_plan("node", num_train=TRAIN, inference="exact", **NODE)
+    noisy = sage_plan("node", num_train=TRAIN, **NODE)
+    assert plan.mechanisms == noisy.mechanisms[:1]
+    assert plan.status == "refuted" and plan.own_row_covered is None
+    assert any("neighbours without noise" in one for one in plan.assumptions)
+    less = calibrate(plan, 8.0, 1e-5).noise_multiplier
+    assert less < calibrate(noisy, 8.0, 1e-5).noise_multiplier
+    for name, one in by_name("node", NODE | {"inference": "exact"}, TRAIN).items():
+        assert [m.phase for m in one.mechanisms] == ["classifier"]
+        assert name[0] == "corrected" or any("not counted" in text for text in one.assumptions)
+    with pytest.raises(GraphDPError, match="'none'; choose one of noisy, exact"):
+        sage_plan("node", num_train=TRAIN, inference="none", **NODE)
+
+
 def test_node_bases_and_what_the_noise_is_worth_under_them():
     published = sage_plan("node", num_train=TRAIN, **NODE)
     noise = calibrate(published, 8.0, 1e-5).noise_multiplier
@@ -329,7 +344,12 @@ def test_missing_and_wrong_settings_are_one_line():
 
 
 @pytest.mark.parametrize(
-    ("level", "setting"), [("edge", {"perturbation": "asymmetric"}), ("node", NODE)]
+    ("level", "setting"),
+    [
+        ("edge", {"perturbation": "asymmetric"}),
+        ("node", NODE),
+        ("node", NODE | {"inference": "exact"}),
+    ],
 )
 def test_statement(level, setting):
     entry = calibrate_cell(
@@ -355,6 +375,13 @@ def test_statement(level, setting):
         assert "perturbed graph" in made.inference_privacy
         assert "perturbed graph" in [release.what for release in made.releases]
     else:
+        exact = "inference" in setting
+        assert set(kinds) == {"fixed_size_dpsgd"} | (set() if exact else {"gaussian"})
+        assert ("exact rows" in made.inference_privacy) is exact
+        assert ("one noisy aggregate" in made.inference_privacy) is not exact
+        assert exact is any("as far as predictions" in one for one in made.protection.not_protected)
+        why = {release.what: release.why for release in made.releases}["predictions"]
+        assert exact is ("neighbours' data without noise" in why)
         assert kinds["fixed_size_dpsgd"].sampling == "without_replacement"
         assert kinds["fixed_size_dpsgd"].noise_std == pytest.approx(202 * entry["noise_multiplier"])
         assert "then of its in-list" in made.guarantee.degree_bound.method

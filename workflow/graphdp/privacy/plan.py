@@ -32,6 +32,7 @@ from graphdp.privacy.mechanisms.gaussian import GaussianReleases
 from graphdp.privacy.mechanisms.poisson_dpsgd import PoissonDPSGD
 from graphdp.privacy.mechanisms.poisson_group_dpsgd import PoissonGroupDPSGD
 from graphdp.privacy.mechanisms.pure import PureRelease
+from graphdp.privacy.mechanisms.shuffled_dpsgd import ShuffledDPSGD
 from graphdp.privacy.mechanisms.sub_graph_dpsgd import SubGraphDPSGD
 from graphdp.privacy.mechanisms.sub_graph_laplace import SubGraphLaplace
 from graphdp.privacy.mechanisms.unnoised import UnnoisedRelease
@@ -57,6 +58,7 @@ __all__ = [
     "PoissonGroupDPSGD",
     "PureRelease",
     "Sensitivity",
+    "ShuffledDPSGD",
     "SubGraphDPSGD",
     "SubGraphLaplace",
     "UnnoisedRelease",

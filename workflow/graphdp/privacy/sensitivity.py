@@ -83,6 +83,22 @@ def node_replace(max_degree: int) -> Sensitivity:
     )
 
 
+def all_terms_as_claimed(max_degree: int) -> Sensitivity:
+    """2(D + 1)√D, √D times the factor by which PNPiGNNs' "corrected GAP" multiplies GAP's noise.
+
+    It is argued for a row that sums at most D + 1 unit rows, of which all may differ. It does
+    **not** hold: only out-degrees are bounded. A node that m others list sums m rows, and the
+    counterexample of `node_add_remove_as_published`, m √D / (D + 1), passes it as well, once
+    m > 2 (D + 1)².
+    """
+    degree = _checked(max_degree)
+    return Sensitivity(
+        2 * (degree + 1) * math.sqrt(degree),
+        "2*(max_degree + 1)*sqrt(max_degree)",
+        "PNPiGNNs, section 6.2 (as published), of GAP's Lemma 3",
+    )
+
+
 def public_candidates(max_degree: int) -> Sensitivity:
     """√D for adding or removing a node when each may send to D ids drawn without its edges.
 
@@ -182,6 +198,23 @@ def clipped_group_gradient_sum(group: int, max_grad_norm: float) -> Sensitivity:
 def clipped_gradient_sum(max_grad_norm: float) -> Sensitivity:
     """C: adding or removing one record moves a sum of gradients clipped to norm C by at most C."""
     return Sensitivity(max_grad_norm, "C", "Abadi et al. 2016, Algorithm 1 (clipping norm C)")
+
+
+def shuffled_epoch(batch_size: int, last: int, max_grad_norm: float) -> Sensitivity:
+    """2C√(1 + (B/m)²) for the means of an epoch's shuffled batches, times B; the last batch has m.
+
+    Let a permutation of N nodes be cut into batches of B. Without node r the last node w of the
+    permutation takes the place of r, which is uniform as well. So the batch of r has w in its
+    place: its mean moves by at most 2C/B; and the last batch has one less: ‖w/m - Σ/(m(m - 1))‖ ≤
+    2C/m, with Σ the sum of the m - 1 others. If r was in the last batch it is that alone.
+    Needs m ≥ 2 (with m = 1 there is a round less).
+    """
+    ratio = batch_size / last
+    return Sensitivity(
+        2 * max_grad_norm * math.sqrt(1 + ratio**2),
+        "2*C*sqrt(1 + (B/m)^2)",
+        "graphdp.privacy.sensitivity.shuffled_epoch, proof there (B a batch, m an epoch's last)",
+    )
 
 
 def replaced_gradient_sum(max_grad_norm: float) -> Sensitivity:

@@ -40,6 +40,8 @@ def protection(plan: Plan, words: Words, release: str) -> Protection:
             *edges,
         ]
         public, chosen = ["Number of training nodes: taken as public."], release != "private"
+        if _exact_inference(plan):
+            others.append("Features and edges of all nodes, as far as predictions read them.")
         if hides_presence(plan.adjacency):
             protected.append("Which ids of the universe are there.")
             public = ["The universe of ids, and a number of training nodes that is announced."]
@@ -67,6 +69,13 @@ def _aggregates(plan: Plan) -> bool:
     return any(output.rows for output in _outputs(plan))
 
 
+def _exact_inference(plan: Plan) -> str:
+    """What a prediction reads, if that is neighbours without noise, or ""."""
+    if _aggregates(plan):
+        return ""
+    return next((m.exact_inference for m in plan.mechanisms if m.exact_inference), "")
+
+
 def releases(plan: Plan, release: str) -> list[Release]:
     """Every output of training, and whether the guarantee covers its publication.
 
@@ -77,6 +86,8 @@ def releases(plan: Plan, release: str) -> list[Release]:
         return [Release(what="weights, predictions and accuracies", covered=False, why=why)]
     weights = "Post-processing of the mechanisms."
     own_row = "The prediction for a node reads its own row and features."
+    if _exact_inference(plan):
+        own_row = "The prediction for a node reads its own and its neighbours' data without noise."
     found = [Release(what="weights of the last epoch", covered=True, why=weights)]
     edge = edges_alone(plan.level)
     for output in _outputs(plan):
@@ -110,6 +121,8 @@ def releases(plan: Plan, release: str) -> list[Release]:
 
 def inference(plan: Plan) -> str:
     """What a prediction reads."""
+    if _exact_inference(plan):
+        return _exact_inference(plan)
     for mechanism in plan.mechanisms:
         if mechanism.inference:
             return mechanism.inference

@@ -31,11 +31,12 @@ class Rounds:
     sampling: "full" (all training nodes in every step) or "shuffle" (every node once an epoch, in
     batches), both without noise; "poisson" or "fixed" (without replacement) samples of
     (expected) size batch_size, exactly `steps` of them, with sums of gradients clipped to norm
-    max_grad_norm and noise of standard deviation noise_std, divided by batch_size. `noise_free`
-    allows noise of scale 0 (and no other), for comparisons without any privacy.
+    max_grad_norm and noise of standard deviation noise_std, divided by batch_size. "partition":
+    the batches of "shuffle" with that noise, for authors' code that accounts them as samples.
+    `noise_free` allows noise of scale 0 (and no other), for comparisons without any privacy.
     """
 
-    sampling: Literal["full", "shuffle", "poisson", "fixed"]
+    sampling: Literal["full", "shuffle", "poisson", "fixed", "partition"]
     epochs: int
     batch_size: int = 0
     sampling_rate: float = 1.0
@@ -46,7 +47,7 @@ class Rounds:
 
     @property
     def private(self) -> bool:
-        return self.sampling in ("poisson", "fixed")
+        return self.sampling in ("poisson", "fixed", "partition")
 
     def __post_init__(self) -> None:
         if self.epochs < 1:
@@ -71,9 +72,10 @@ def batches(rounds: Rounds, num_train: int, rng: np.random.Generator) -> Iterato
 
     Epoch i of E private ones ends after round floor(i · steps / E).
     """
-    poisson = PoissonRounds(num_train, rounds.sampling_rate, rng) if rounds.private else None
+    sampled = rounds.sampling in ("poisson", "fixed")
+    poisson = PoissonRounds(num_train, rounds.sampling_rate, rng) if sampled else None
     for epoch in range(rounds.epochs):
-        if rounds.private:
+        if sampled:
             first, last = (e * rounds.steps // rounds.epochs for e in (epoch, epoch + 1))
             if rounds.sampling == "poisson":
                 yield [poisson.take(1)[1] for _ in range(first, last)]

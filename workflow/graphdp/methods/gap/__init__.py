@@ -51,6 +51,12 @@ class Node(ReplaceableTraining):
         description="what keeps D: sampling of the node's edges (as published), or "
         "public_candidates, D ids drawn without them (holds when a node is added or removed)",
     )
+    differing_terms: Literal["one", "all"] | None = Field(
+        "one",
+        validate_default=True,
+        description="terms of a row that the noise is for: one (as published), or all, 2(D + 1) "
+        "times the noise (PNPiGNNs' corrected GAP, whose claim does not hold either)",
+    )
     encoder_layers: NonNegativeInt = ENCODER_LAYERS
     encoder_learning_rate: PositiveFloat | None = ENCODER_RATE
 
@@ -58,6 +64,11 @@ class Node(ReplaceableTraining):
     @classmethod
     def _omit_default_bound(cls, value: str | None) -> str | None:
         return None if value == "sampling" else value
+
+    @field_validator("differing_terms")
+    @classmethod
+    def _omit_default_terms(cls, value: str | None) -> str | None:
+        return None if value == "one" else value
 
 
 def plan_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:
@@ -92,7 +103,7 @@ def release_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:
 
 
 #: Hyperparameters that a setting names only where they are not as GAP publishes them.
-_OF_PLAN = ("degree_bound", "adjacency")
+_OF_PLAN = ("degree_bound", "adjacency", "differing_terms")
 _UNNAMED = (*_OF_PLAN, "dropout")
 
 
@@ -155,7 +166,11 @@ CARDS = (
             "--level node --adjacency node_replace --epsilon 16 --delta 1e-5 --train-nodes 14788 "
             "--batch-size 256 --epochs 100 --max-degree 100 --hops 2",
         ),
-        unnamed={"degree_bound": "sampling", "adjacency": "node_add_remove"},
+        unnamed={
+            "degree_bound": "sampling",
+            "adjacency": "node_add_remove",
+            "differing_terms": "one",
+        },
         words=Words(edges="Out-edges of a node, as messages to others."),
     ),
 )

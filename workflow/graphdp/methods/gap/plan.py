@@ -13,10 +13,16 @@ from graphdp.privacy import sensitivity
 from graphdp.privacy.assumptions import CANDIDATES_ARE_PUBLIC, ROW_IS_WITHHELD
 from graphdp.privacy.perturbed_sums import all_analyses, published_plan
 from graphdp.privacy.plan import GaussianReleases, Plan
-from graphdp.privacy.plan_parts import check_adjacency
+from graphdp.privacy.plan_parts import check_adjacency, with_sensitivity
 
 #: What bounds a node's out-degree: GAP's sample of its edges, or candidates drawn without them.
 DEGREE_BOUNDS = ("sampling", "public_candidates")
+#: Of a row of an aggregate: how many terms the noise is for.
+DIFFERING_TERMS = ("one", "all")
+_FEW_TERMS = (
+    "Every row of an aggregate sums at most D + 1 rows, the protected node's own among them; only "
+    "out-degrees are bounded, so it may sum as many as there are nodes."
+)
 
 
 def gap_plan(
@@ -30,6 +36,7 @@ def gap_plan(
     encoder: bool = True,
     degree_bound: str = "sampling",
     adjacency: str = "node_add_remove",
+    differing_terms: str = "one",
 ) -> Plan:
     """GAP (Sajadmanesh et al., USENIX Security 2023) as published, or with another degree bound.
 
@@ -45,6 +52,9 @@ def gap_plan(
         (Theorem 5.1, Corollary H.5): aggregations with sensitivity 2√max_degree, DP-Adam over
         samples of a fixed size without replacement with sensitivity 2C. That claim is refuted as
         well: whoever is replaced may leave the lists of others, who then keep other neighbours.
+        With `differing_terms` "all" the aggregations have 2 (D + 1) times the noise, as PNPiGNNs
+        (S&P 2024, section 6.2) corrects GAP: a claim of theirs, refuted
+        (`sensitivity.all_terms_as_claimed`).
     none: no privacy, ε = ∞ only.
 
     Units: hops, max_degree, num_train, batch_size and epochs are counts; max_grad_norm is an L2
@@ -60,6 +70,23 @@ def gap_plan(
     published = published_plan(
         "gap", level, hops, ("encoder",) if encoder else (), ("classifier",), max_degree, *training
     )
+    if differing_terms not in DIFFERING_TERMS:
+        raise GraphDPError(
+            f"gap: differing_terms is {differing_terms!r}; choose one of "
+            f"{', '.join(DIFFERING_TERMS)}"
+        )
+    if level == "node" and differing_terms == "all":
+        if degree_bound != "sampling" or adjacency != "node_add_remove":
+            raise GraphDPError(
+                "gap: differing_terms all is for lists that are sampled and nodes added or "
+                "removed; leave degree_bound and adjacency out"
+            )
+        bound = sensitivity.all_terms_as_claimed(max_degree)
+        return replace(
+            published,
+            assumptions=(published.assumptions[0], _FEW_TERMS, *published.assumptions[2:]),
+            mechanisms=with_sensitivity(published, bound),
+        )
     if level != "node" or degree_bound == "sampling":
         return published
     bound = sensitivity.public_candidates(max_degree)

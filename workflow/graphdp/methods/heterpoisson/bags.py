@@ -84,11 +84,13 @@ class Lists:
         num_neighbors: int,
         max_degree: int | None = None,
         public_rate: bool = False,
+        counted: InEdges | None = None,
     ) -> "Lists":
         """Rates min(1, M / number of lists that hold the node): so a node is kept about M times
         where every centre is drawn, whoever lists it. max_degree: the most lists that hold a node,
         as a plan takes it for granted; with `public_rate` M / max_degree for all, which tells
-        nothing of any list. Raises `GraphDPError` where a node is in more lists.
+        nothing of any list. counted: longer lists, of which these are parts, to be counted in
+        their place. Raises `GraphDPError` where a node is in more lists.
 
         The number of lists is counted in the lists themselves: that of *whom a node lists* would
         bound nothing on a directed graph.
@@ -99,6 +101,8 @@ class Lists:
                 f"{holders.max()} lists hold one node, but the plan takes {max_degree} for the "
                 "most: raise max_degree"
             )
+        if counted is not None:
+            holders = np.bincount(counted.indices, minlength=lists.num_nodes)
         counts = np.full(lists.num_nodes, max_degree) if public_rate else np.maximum(holders, 1)
         rate = num_neighbors / counts
         return cls(lists, num_neighbors, np.minimum(rate, 1.0))
@@ -174,29 +178,43 @@ class HeterPoisson:
 @dataclass(frozen=True)
 class Official:
     """As the authors' code draws bags: lists are cut to their first 500, a centre without a list is
-    given M nodes of the whole graph, and the batch is shuffled before overlaps are removed."""
+    given M strangers, and the batch is shuffled before overlaps are removed.
+
+    strangers: the nodes whom it draws them from, int64.
+    """
 
     lists: Lists
+    strangers: np.ndarray
     coins: np.random.Generator
 
     def __call__(self, centres: np.ndarray) -> Bags:
-        most, nodes = self.lists.num_neighbors, self.lists.lists.num_nodes
         centres = self.coins.permutation(centres)
         shorter = replace(self.lists, lists=_cut(self.lists.lists, OFFICIAL_LONGEST_LIST))
         bags = shorter.sampled(centres, self.coins)
-        alone = np.flatnonzero(np.diff(self.lists.lists.indptr)[centres] == 0)
-        if alone.size and most:
-            strangers = self.coins.integers(nodes, size=alone.size * most)
-            owners = np.concatenate([bags.owners, np.repeat(alone, most)])
-            order = np.argsort(owners, kind="stable")
-            starts = np.searchsorted(owners[order], np.arange(len(centres) + 1))
-            bags = Bags(centres, starts, np.concatenate([bags.peripherals, strangers])[order])
-        return without_overlap(bags, "official", nodes)
+        bags = with_strangers(
+            bags, self.lists, self.lists.num_neighbors, self.strangers, self.coins
+        )
+        return without_overlap(bags, "official", self.lists.lists.num_nodes)
 
     @property
     def records(self) -> str:
         """What it draws, for the execution."""
         return records(self.lists.num_neighbors, "official")
+
+
+def with_strangers(
+    bags: Bags, lists: Lists, count: int, strangers: np.ndarray, coins: np.random.Generator
+) -> Bags:
+    """The authors' code: a centre with an empty list has `count` of the nodes `strangers`, drawn
+    with replacement, for its peripherals. Such a centre's bag is empty."""
+    alone = np.flatnonzero(np.diff(lists.lists.indptr)[bags.centres] == 0)
+    if not alone.size * count:
+        return bags
+    drawn = coins.choice(strangers, alone.size * count)
+    owners = np.concatenate([bags.owners, np.repeat(alone, count)])
+    order = np.argsort(owners, kind="stable")
+    starts = np.searchsorted(owners[order], np.arange(len(bags.centres) + 1))
+    return Bags(bags.centres, starts, np.concatenate([bags.peripherals, drawn])[order])
 
 
 def _cut(lists: InEdges, longest: int) -> InEdges:

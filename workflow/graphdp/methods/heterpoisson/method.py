@@ -20,7 +20,9 @@ Two more ids run the same code otherwise:
                         centre are set to zero
   heterpoissonofficial  as the authors' code does it: its sampling (`bags.Official`), its network on
                         padded bags (`official`), the realised batch as divisor, every coordinate
-                        clamped, features standardised by their mean and deviation over the graph
+                        clamped, features standardised by their mean and deviation over the graph;
+                        where a test node has no test node for a neighbour, its prediction reads
+                        `test_neighbors` strangers
 
 `plan.py` says what each of them releases, and what its ε is worth.
 """
@@ -80,7 +82,9 @@ def _train(block: Block, seed: int, setting: dict[str, Any], x: Any, like: Any, 
     labels = torch.tensor(graph.y).to(like.device)
     mean, noise, shape_of_noise = None, block.noise_source, "gaussian"
     if block.method == "heterpoissonofficial":
-        draw, model = Official(lists, coins), OfficialModel(shape, x, values)
+        everyone = np.arange(graph.num_nodes)
+        strangers = split.train if setting["setting"] == "inductive" else everyone
+        draw, model = Official(lists, strangers, coins), OfficialModel(shape, x, values)
         mean = official_mean(rounds.noise_std)
     else:
         overlap = setting.get("overlap") or "zeroed"
@@ -110,8 +114,10 @@ def lists_of(block: Block, seed: int, setting: dict[str, Any]) -> tuple[Any, Any
     """The lists that training reads, with their rates, and those that predictions read.
 
     Training, "transductive": all edges, or those that the public candidates leave; "inductive":
-    those between training nodes. Predictions: edges between nodes that are not trained on, and,
-    for the accuracy on training nodes, those between training nodes.
+    those between training nodes. As published the lists of the whole graph are counted for the
+    rates either way (Algorithm 3). Predictions: edges between nodes that are not trained on, and,
+    for the accuracy on training nodes, those between training nodes; in the authors' code
+    validation and test nodes do not read each other either.
     """
     from graphdp.data.graph import in_edges
     from graphdp.graphs import degree
@@ -123,13 +129,16 @@ def lists_of(block: Block, seed: int, setting: dict[str, Any]) -> tuple[Any, Any
     if public:
         keep = degree.keep_edges(graph, bound_name(setting), (), (block.dataset, seed))
         edges = degree.apply_mask(*edges, keep)
-    trained_on = np.zeros(graph.num_nodes, np.int8)
-    trained_on[block.split(seed).train] = 1
-    apart = between(*edges, trained_on)
-    inductive = setting["setting"] == "inductive"
-    lists = apart if inductive else in_edges(*edges)
+    split, sides = block.split(seed), np.zeros(graph.num_nodes, np.int8)
+    sides[split.train] = 1
+    apart, whole = between(*edges, sides), in_edges(*edges)
+    lists = apart if setting["setting"] == "inductive" else whole
+    counted = None if block.method == "heterpoisson" else whole
+    if block.method == "heterpoissonofficial":
+        sides[split.test] = 2
+        apart = between(*edges, sides)
     return (
-        Lists.of(lists, setting["num_neighbors"], setting.get("max_degree"), public),
+        Lists.of(lists, setting["num_neighbors"], setting.get("max_degree"), public, counted),
         Lists.of(apart, setting["test_neighbors"]),
     )
 
@@ -168,20 +177,37 @@ def official_mean(noise_std: float):
     return mean
 
 
+def official_scores(model: Any, lists: Any, parts: Any, count: int, coins: Any) -> Any:
+    """Class scores of all nodes as the authors' code has them: a node without a neighbour of its
+    part reads `count` strangers of it, and bags are padded by shuffled batches of each part."""
+    import torch
+
+    from graphdp.methods.heterpoisson.bags import with_strangers
+
+    order, found = [coins.permutation(part) for part in parts], []
+    for nodes in order:
+        bags = with_strangers(lists.some_of(nodes, count, coins), lists, count, nodes, coins)
+        found.append(model.scores(bags))
+    places = torch.from_numpy(np.argsort(np.concatenate(order))).to(found[0].device)
+    return torch.cat(found)[places]
+
+
 def _fitted(block: Block, split: Any, setting: dict, model: Any, lists: Any, stream: tuple, done):
     import torch
 
     from graphdp.rng import generator
     from graphdp.training import Fitted
 
-    graph = block.graph
-    chosen = lists.some_of(
-        np.arange(graph.num_nodes), setting["test_neighbors"], generator(*stream, "test neighbours")
-    )
-    scores = model.scores(chosen)
+    graph, parts = block.graph, (split.train, split.val, split.test)
+    coins = generator(*stream, "test neighbours")
+    if block.method == "heterpoissonofficial":
+        scores = official_scores(model, lists, parts, setting["test_neighbors"], coins)
+    else:
+        chosen = lists.some_of(np.arange(graph.num_nodes), setting["test_neighbors"], coins)
+        scores = model.scores(chosen)
     classes = scores.argmax(1).cpu().numpy()
     right = classes == graph.y
-    accuracies = [float(right[part].mean()) for part in (split.train, split.val, split.test)]
+    accuracies = [float(right[part].mean()) for part in parts]
     return Fitted(
         *accuracies,
         best_epoch=setting["epochs"],

@@ -18,14 +18,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from graphdp.methods.heterpoisson.bags import Bags
-from graphdp.methods.heterpoisson.network import (
-    PREDICTED_AT_ONCE,
-    Convolution,
-    DenseFeatures,
-    standardised,
-)
+from graphdp.methods.heterpoisson.network import Convolution, DenseFeatures, standardised
 from graphdp.training.descent import clipping_factors, views
 
+#: The authors' code pads predictions by batches of so many.
+_PREDICTED_TOGETHER = 1000
 #: Sub-graphs at a time: bounds the memory of their rows.
 _AT_ONCE = 512
 
@@ -33,7 +30,7 @@ _AT_ONCE = 512
 def standardised_features(x: np.ndarray | sparse.csr_matrix, like: Tensor) -> DenseFeatures:
     """Features less the mean of all entries, over their deviation: private data, uncounted."""
     dense = (x.toarray() if sparse.issparse(x) else x).astype(np.float64)
-    return DenseFeatures((dense - dense.mean()) / dense.std(ddof=1), like)
+    return DenseFeatures((dense - dense.mean()) / (dense.std(ddof=1) + 1e-6), like)
 
 
 class OfficialModel:
@@ -139,8 +136,8 @@ class OfficialModel:
         """Class scores (B, C) of the bags' centres, padded by what is predicted together."""
         with torch.no_grad():
             found = []
-            for first in range(0, len(bags.centres), PREDICTED_AT_ONCE):
-                batch = bags.part(first, min(first + PREDICTED_AT_ONCE, len(bags.centres)))
+            for first in range(0, len(bags.centres), _PREDICTED_TOGETHER):
+                batch = bags.part(first, min(first + _PREDICTED_TOGETHER, len(bags.centres)))
                 longest = int(batch.sizes.max(initial=0)) + 1
                 for start in range(0, len(batch.centres), _AT_ONCE):
                     part = batch.part(start, min(start + _AT_ONCE, len(batch.centres)))

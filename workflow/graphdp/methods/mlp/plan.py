@@ -1,15 +1,18 @@
-"""What MLP and MLP-DP release, and all analyses of that."""
+"""What MLP, MLP-DP and naive DP-SGD release, and all analyses of that."""
 
 from dataclasses import replace
 from typing import Any
 
+from graphdp.methods.mlp import NORMALISED
+from graphdp.privacy import sensitivity
 from graphdp.privacy.assumptions import (
     FEATURES_ARE_PUBLIC,
     SAMPLES_ARE_COUPLED,
     SELECTION_IS_UNCOUNTED,
     TRAINING_COUNT_IS_PUBLIC,
 )
-from graphdp.privacy.plan import Plan
+from graphdp.privacy.execution import Execution
+from graphdp.privacy.plan import GaussianReleases, Plan, ShuffledDPSGD, UnnoisedRelease
 from graphdp.privacy.plan_parts import (
     check_adjacency,
     check_given,
@@ -29,8 +32,9 @@ def mlp_plan(
     epochs: int | None = None,
     max_grad_norm: float | None = None,
     adjacency: str = "node_add_remove",
+    method: str = "mlp",
 ) -> Plan:
-    """The graph-free baselines MLP and MLP-DP (GAP, section 7.2).
+    """The graph-free baselines MLP and MLP-DP (GAP, section 7.2), or `method`, which is like them.
 
     edge: the edges are never read, so nothing is released about them and ε = 0.
     node: one DP-Adam phase over the training nodes: Poisson samples, or with `adjacency`
@@ -40,13 +44,13 @@ def mlp_plan(
     Units: num_train, batch_size and epochs are counts; max_grad_norm is an L2 norm. Only node
     level reads them. Raises GraphDPError for a missing, wrong or unknown setting.
     """
-    check_known_level("mlp", level)
-    check_adjacency("mlp", adjacency)
+    check_known_level(method, level)
+    check_adjacency(method, adjacency)
     if level == "none":
-        return not_private("mlp")
+        return not_private(method)
     if level == "edge":
         return Plan(
-            method="mlp",
+            method=method,
             level="edge",
             adjacency="edge_directed",
             basis="as_published",
@@ -56,14 +60,14 @@ def mlp_plan(
             mechanisms=(),
         )
     check_given(
-        "mlp",
+        method,
         num_train=num_train,
         batch_size=batch_size,
         epochs=epochs,
         max_grad_norm=max_grad_norm,
     )
     return Plan(
-        method="mlp",
+        method=method,
         level="node",
         adjacency=adjacency,
         basis="as_published",
@@ -82,11 +86,8 @@ def mlp_plan(
 
 def analyses(level: str, settings: dict[str, Any], num_train: int | None) -> tuple[Plan, ...]:
     published = mlp_plan(level, num_train=num_train, **settings)
-    if level == "none":
-        # Without noise, but also without a look at the edges: ε = 0 for them.
-        return published, mlp_plan("edge")
-    if level == "edge":
-        return (published,)
+    if level != "node":
+        return _without_edges(published)
     steps = with_official_steps(published, settings, num_train)
     # Without edges, taking part or not is being there or not.
     if published.adjacency == "node_replace":
@@ -107,3 +108,102 @@ def analyses(level: str, settings: dict[str, Any], num_train: int | None) -> tup
         mechanisms=with_sensitivity(published, None, replaced=True),
     )
     return (published, *steps, participant, replaced)
+
+
+def _without_edges(plan: Plan) -> tuple[Plan, ...]:
+    """The analyses of a plan of level none or edge."""
+    if plan.level == "edge":
+        return (plan,)
+    # Without noise, but also without a look at the edges: ε = 0 for them.
+    return plan, mlp_plan("edge", method=plan.method)
+
+
+def naive_analyses(level: str, settings: dict[str, Any], num_train: int | None) -> tuple[Plan, ...]:
+    """Naive DP-SGD as PNPiGNNs describes it: DP-SGD of a node's features alone."""
+    published = mlp_plan(level, num_train=num_train, method="naive", **settings)
+    if level != "node":
+        return _without_edges(published)
+    return published, replace(published, adjacency="participant", basis="corrected")
+
+
+_PARTITION = (
+    "Shuffled batches of an epoch have the ε of Poisson samples; but every node is in one of them, "
+    "and where it is in none the means of two batches change."
+)
+_LAST_BATCH = (
+    "The last batch of an epoch is smaller, and its mean has the noise of a full one all the same."
+)
+_ONE_LEFT = "The last batch of an epoch is one node: without it there is a round less."
+_EVERY_EPOCH = (
+    "All that is known of an epoch: without the node another takes its place in its batch, and the "
+    "last batch has one node less, so that the means move by 2C/B and by 2C/m."
+)
+
+
+def naive_official_plan(
+    level: str,
+    num_train: int | None = None,
+    batch_size: int | None = None,
+    epochs: int | None = None,
+    max_grad_norm: float | None = None,
+) -> Plan:
+    """What the authors' code of naive DP-SGD claims: `mlp_plan`'s ε, for shuffled batches.
+
+    Units and errors as `mlp_plan`. The number of rounds that are accounted and run, and the noise,
+    are read from the source (zihangxiang/PNPiGNNs, c317861).
+    """
+    settings = (num_train, batch_size, epochs, max_grad_norm)
+    claimed = mlp_plan(level, *settings, method="naiveofficial")
+    if level != "node":
+        return claimed
+    (rounds,) = claimed.mechanisms
+    shuffled = ShuffledDPSGD(
+        query="sum of normalised gradients of the classifier",
+        sampling_rate=rounds.sampling_rate,
+        steps=rounds.steps,
+        executed=epochs * -(-num_train // batch_size),
+        max_grad_norm=rounds.max_grad_norm,
+        records=NORMALISED,
+        phase="classifier",
+    )
+    return replace(
+        claimed,
+        status="refuted",
+        assumptions=(_PARTITION, _LAST_BATCH, *claimed.assumptions),
+        mechanisms=(shuffled,),
+    )
+
+
+def naive_implemented(
+    level: str, settings: dict[str, Any], num_train: int | None
+) -> tuple[Plan, ...]:
+    """The claim, and what holds: one full Gaussian per epoch (`shuffled_epoch`)."""
+    claimed = naive_official_plan(level, num_train=num_train, **settings)
+    if level != "node":
+        return _without_edges(claimed)
+    size = min(settings["batch_size"], num_train)
+    last = num_train - size * (-(-num_train // size) - 1)
+    query = "means of an epoch's batches"
+    if last == 1:
+        held, why = UnnoisedRelease(query=query, phase="classifier"), _ONE_LEFT
+    else:
+        bound = sensitivity.shuffled_epoch(size, last, settings["max_grad_norm"])
+        count = settings["epochs"]
+        held = GaussianReleases(query=query, sensitivity=bound, count=count, phase="classifier")
+        why = _EVERY_EPOCH
+    true = replace(
+        claimed,
+        basis="corrected",
+        status="refuted" if last == 1 else "conditional",
+        assumptions=(why, *claimed.assumptions[2:]),
+        mechanisms=(held,),
+    )
+    return claimed, true, replace(true, adjacency="participant")
+
+
+def naive_rounds(method: str, setting: dict[str, Any], num_train: int) -> Execution:
+    """The rounds of a method's plan, for training at ε = ∞ on the same samples."""
+    settings = {name: setting[name] for name in ("batch_size", "epochs", "max_grad_norm")}
+    make = naive_official_plan if method == "naiveofficial" else mlp_plan
+    (training,) = make("node", num_train, **settings).mechanisms
+    return training.execution(0.0, num_train, settings["max_grad_norm"])

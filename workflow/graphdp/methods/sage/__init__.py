@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from graphdp.methods.bound_degree import STAGE as BOUND_DEGREE
 from graphdp.methods.card import CACHE, GRAPHS, ROWS, Card, Stage, whole
@@ -46,6 +46,17 @@ class Node(ReplaceableTraining):
     degree_bound: Literal["both_degrees"] = Field(
         "both_degrees", description="how degrees are bounded: out-lists, then in-lists, are sampled"
     )
+    inference: Literal["noisy", "exact"] | None = Field(
+        "noisy",
+        validate_default=True,
+        description="what predictions read of neighbours: one noisy sum (GAP's DP-GNN), or exact, "
+        "sums without noise, which no ε covers (as the DP-GNN paper and PNPiGNNs run it)",
+    )
+
+    @field_validator("inference")
+    @classmethod
+    def _omit_default_inference(cls, value: str | None) -> str | None:
+        return None if value == "noisy" else value
 
 
 def plan_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:
@@ -53,7 +64,14 @@ def plan_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:
     names = {
         "none": (),
         "edge": ("perturbation", "directed"),
-        "node": ("max_degree", "epochs", "batch_size", "max_grad_norm", "adjacency"),
+        "node": (
+            "max_degree",
+            "epochs",
+            "batch_size",
+            "max_grad_norm",
+            "adjacency",
+            "inference",
+        ),
     }[level]
     return {name: setting[name] for name in names if name in setting}
 
@@ -96,7 +114,7 @@ CARDS = (
             "--max-degree 100",
         ),
         last_epoch=("node",),
-        unnamed={"adjacency": "node_add_remove"},
+        unnamed={"adjacency": "node_add_remove", "inference": "noisy"},
         words=Words(
             edges="Out-edges of a node, as messages to others.",
             sampled="each node's out-list, then of its in-list",

@@ -9,7 +9,8 @@ node   DP-GNN (Daigavane et al., Node-Level Differentially Private Graph Neural 
        2. DP-Adam over fixed-size samples of the training nodes, one layer: a sample is a node with
           its in-neighbours, and a node is in D + 1 of them at most
        3. for inference, one noisy sum of in-neighbours' rows, drawn once and cached; all
-          predictions, validation and test, come from it
+          predictions, validation and test, come from it; with `inference: exact` the sum has no
+          noise, no ε covers what predictions tell, and all of ε is spent on training
 
 At node level the last epoch is kept: to validate in between would ask for the sum again each time,
 and the plan holds it once. With `adjacency: node_replace` (DPDGC's DP-SAGE) that sum has noise for
@@ -168,16 +169,17 @@ def _fit_private(block: Block, settings: list[dict[str, Any]], masks, cache) -> 
         )
 
     def inference(seed: int, setting: dict[str, Any]) -> Release:
-        """Aᵀ H⁰ + N(0, σ²), of the trained network's H⁰."""
-        planned = block.phase(plan_settings("node", setting), seed, "aggregation")
+        """Aᵀ H⁰ + N(0, σ²), of the trained network's H⁰; or exact, σ = 0."""
+        noisy = "inference" not in setting
+        run = noisy and block.phase(plan_settings("node", setting), seed, "aggregation").run
         return Release(
             x0=trained[seed, key(setting)].embedding,
             hops=1,
-            noise_std=planned.run.noise_std,
-            private=True,
+            noise_std=run.noise_std if noisy else 0.0,
+            private=noisy,
             stream=block.noise_stream(seed, "aggregation", key(setting)),
             renormalise=False,
-            sensitivity=planned.run.sensitivity,
+            sensitivity=run.sensitivity if noisy else 0.0,
         )
 
     results = []
@@ -197,7 +199,7 @@ def _fit_private(block: Block, settings: list[dict[str, Any]], masks, cache) -> 
             parameters=one.parameters,
             history=np.array(accuracies[1:2]),
             rounds=one.rounds,
-            executed={"classifier": one.executed, "aggregation": drawn},
+            executed={"classifier": one.executed} | ({"aggregation": drawn} if drawn else {}),
             posteriors=softmax(logits, axis=1) if block.posteriors else None,
         )
         results.append((seed, setting, fitted))

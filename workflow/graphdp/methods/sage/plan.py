@@ -33,6 +33,12 @@ from graphdp.privacy.plan_parts import (
     not_private,
 )
 
+#: What predictions read of neighbours: a noisy sum, or all without noise.
+INFERENCES = ("noisy", "exact")
+EXACT_INFERENCE = (
+    "Only the weights are released; predictions read neighbours without noise, and what they tell "
+    "of any node's features and edges is not counted."
+)
 #: perturbation -> what each part of it releases: phase -> (query, share of ε).
 _PERTURBATIONS = {
     # GAP's code gives a tenth of ε to the density; Wu et al. a hundredth to the count.
@@ -58,6 +64,7 @@ def sage_plan(
     max_grad_norm: float | None = None,
     adjacency: str = "node_add_remove",
     directed: bool | None = None,
+    inference: str = "noisy",
 ) -> Plan:
     """The GraphSAGE baselines (GAP, section 7.2) as published.
 
@@ -72,7 +79,9 @@ def sage_plan(
         (GAP, section 7.3). The claim is refuted under node_add_remove for GAP's reason: see
         `sensitivity.node_add_remove_as_published`. With `adjacency` "node_replace" the noisy sum
         has sensitivity 2√max_degree, as in DPDGC's code; training is the same, since its bound
-        2 N_g C lets every sample that a node is in change. Refuted for the same reason.
+        2 N_g C lets every sample that a node is in change. Refuted for the same reason. With
+        `inference` "exact" (Daigavane et al.; NDP in PNPiGNNs, section 5.1) no sum is released and
+        the plan is about the weights alone: predictions read neighbours without noise.
     none: no privacy, ε = ∞ only.
 
     Units: max_degree, num_train, batch_size and epochs are counts; max_grad_norm is an L2 norm.
@@ -107,8 +116,19 @@ def sage_plan(
         epochs=epochs,
         max_grad_norm=max_grad_norm,
     )
+    if inference not in INFERENCES:
+        raise GraphDPError(
+            f"sage: inference is {inference!r}; choose one of {', '.join(INFERENCES)}"
+        )
     _, steps = dpsgd_rounds(num_train, batch_size, epochs)
     group = max_degree + 1
+    exact = inference == "exact"
+    summed = GaussianReleases(
+        query="sum of in-neighbours' unit-norm rows, for inference",
+        sensitivity=PUBLISHED_SUM[adjacency](max_degree),
+        count=1,
+        phase="aggregation",
+    )
     return Plan(
         method="sage",
         level="node",
@@ -118,11 +138,13 @@ def sage_plan(
         assumptions=(
             "The bounded lists of the other nodes do not depend on the protected node; "
             "random sampling of neighbours breaks this.",
-            "The protected node's own row of the aggregate is not released.",
+            EXACT_INFERENCE
+            if exact
+            else "The protected node's own row of the aggregate is not released.",
             TRAINING_COUNT_IS_PUBLIC,
             SELECTION_IS_UNCOUNTED,
         ),
-        own_row_covered=False,
+        own_row_covered=None if exact else False,
         mechanisms=(
             FixedSizeDPSGD(
                 query="sum of clipped gradients of sub-graphs",
@@ -133,12 +155,7 @@ def sage_plan(
                 max_grad_norm=sensitivity.clipped_group_gradient_sum(group, max_grad_norm),
                 phase="classifier",
             ),
-            GaussianReleases(
-                query="sum of in-neighbours' unit-norm rows, for inference",
-                sensitivity=PUBLISHED_SUM[adjacency](max_degree),
-                count=1,
-                phase="aggregation",
-            ),
+            *(() if exact else (summed,)),
         ),
     )
 
@@ -191,17 +208,18 @@ def analyses(level: str, settings: dict[str, Any], num_train: int | None) -> tup
             mechanisms=twice,
         )
         return published, implemented, undirected
-    training, aggregation = published.mechanisms
+    training, *aggregation = published.mechanisms  # none for inference without noise
     max_degree, clip = settings["max_degree"], settings["max_grad_norm"]
 
     def group_of(group: int, summed: Sensitivity) -> tuple[Mechanism, ...]:
         bound = sensitivity.clipped_group_gradient_sum(group, clip)
         return (
             replace(training, group=group, max_grad_norm=bound),
-            replace(aggregation, sensitivity=summed),
+            *(replace(one, sensitivity=summed) for one in aggregation),
         )
 
     kept = published.assumptions[2:]  # what is public, and what is not counted
+    withheld = ROW_IS_WITHHELD if aggregation else EXACT_INFERENCE
     rounds: Mechanism = GaussianReleases(
         query=training.query,
         sensitivity=training.max_grad_norm,
@@ -224,14 +242,14 @@ def analyses(level: str, settings: dict[str, Any], num_train: int | None) -> tup
         published,
         basis="as_implemented",
         assumptions=(batches, *published.assumptions),
-        mechanisms=(rounds, aggregation),
+        mechanisms=(rounds, *aggregation),
     )
     participant = replace(
         published,
         adjacency="participant",
         basis="corrected",
         status="conditional",
-        assumptions=(LISTS_ARE_SAMPLED_ALONE, ROW_IS_WITHHELD, *kept),
+        assumptions=(LISTS_ARE_SAMPLED_ALONE, withheld, *kept),
         mechanisms=group_of(max_degree + 1, sensitivity.participant_both_bounded(max_degree)),
     )
     replaced = replace(
@@ -239,7 +257,7 @@ def analyses(level: str, settings: dict[str, Any], num_train: int | None) -> tup
         adjacency="node_replace",
         basis="corrected",
         status="conditional",
-        assumptions=(OTHER_LISTS_STAY, ROW_IS_WITHHELD, *kept),
+        assumptions=(OTHER_LISTS_STAY, withheld, *kept),
         mechanisms=group_of(2 * max_degree + 1, sensitivity.replace_both_bounded(max_degree)),
     )
     unbounded = replace(

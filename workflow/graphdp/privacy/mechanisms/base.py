@@ -184,6 +184,8 @@ class Mechanism(ABC):
     reads_sub_graphs: ClassVar[bool] = False
     #: What a prediction reads, where this mechanism decides it.
     inference: ClassVar[str] = ""
+    #: The same where the plan releases no noisy aggregate for predictions; "" if it needs none.
+    exact_inference: ClassVar[str] = ""
 
     query: str
     phase: str

@@ -82,6 +82,10 @@ class FixedSizeDPSGD(NoisySums):
         "Predictions use one noisy aggregate, released after training. Rows of other nodes are "
         "covered; the protected node's own row, and so its own prediction, is not."
     )
+    exact_inference: ClassVar[str] = (
+        "A prediction reads the exact rows of the queried node's neighbours, training nodes among "
+        "them, without noise: no ε covers what it tells of their features and edges."
+    )
 
     query: str
     population: int
