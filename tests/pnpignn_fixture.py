@@ -68,7 +68,8 @@ def accuracy(cell, setting):
 
 def _row(cell, setting, seed):
     private = is_private(cell.level)
-    basis, status = CLAIMS.get(cell.method, ("corrected", "conditional"))
+    usual = "as_published" if cell.experiment == "papers" else "corrected"
+    basis, status = CLAIMS.get(cell.method, (usual, "conditional"))
     noise = generator("row", cell.path, key(setting), seed).uniform(0, 0.01, 4)
     mean = accuracy(cell, setting)
     row = dict.fromkeys(COLUMNS, "") | {

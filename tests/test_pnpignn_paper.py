@@ -109,7 +109,7 @@ def test_printed_numbers():
     assert sage["Table 2", "pubmed", "heterpoissonofficial", "2", "convolution=sage"] == 79.8
     assert sage["Table 3", "pubmed", "heterpoissonofficial", "16", "convolution=gin"] == 85.1
     assert sage["Table 2", "twitch-de-128", "sage", "2", "convolution=sage"] == 2.3
-    assert sage["Table 3", "computers", "gapcorrected", "2", ""] == 34.9
+    assert sage["Table 3", "computers", "gap", "2", "differing_terms=all"] == 34.9
 
 
 def test_a_number_printed_for_a_setting_is_none_of_the_cell(frame, context):
@@ -158,8 +158,15 @@ def test_table_2_has_the_print_beside_ours_and_what_is_missing(table2):
     assert math.isnan(at(table2, printed.CORRECTED, "sage", "pubmed", "2")["published_mean"])
     gone = at(table2, printed.AS_IMPLEMENTED, "gin", "reddit-41", "16")
     assert gone["published_mean"] == 84.1 and "not available" in gone["missing_reason"]
-    naive = next(line for line in printed.LINES if line.method == "naive")
-    assert "not yet" in at(table2, naive, "", "pubmed", "2")["missing_reason"]
+    naive, gap, ndp = printed.LINES[:3]
+    assert at(table2, naive, "", "computers", "4")["published_mean"] == 37.4
+    assert at(table2, gap, "", "pubmed", "8")["published_mean"] == 33.3
+    assert at(table2, gap, "", "pubmed", "8")["mean"] > 0
+    others = table2[table2["line"] == "GAP-NDP"]
+    assert others["published_mean"].isna().all() and (others["epsilon"] == "8").any()
+    assert at(table2, ndp, "sage", "pubmed", "2")["published_mean"] == 39.9
+    assert at(table2, ndp, "sage", "pubmed", "2")["mean"] > 0
+    assert "SAGE alone" in at(table2, ndp, "gin", "pubmed", "2")["missing_reason"]
     # The original features are another dataset than the paper's 128.
     assert math.isnan(at(table2, printed.AS_IMPLEMENTED, "gin", "twitch-de", "2")["published_mean"])
     text = printing.to_markdown(printed.show_table2(table2))

@@ -33,7 +33,7 @@ class Line:
 
     experiment, inductive: of the study, by setting ("" where it has none): the experiment of that
     name, and those of one convolution, which end in its name ("accuracy_gcn"). chosen: whether M
-    is.
+    is. printed: whether the paper prints it. only: its convolution, where it has just this one.
     """
 
     title: str
@@ -42,6 +42,8 @@ class Line:
     inductive: str = ""
     convolutions: bool = True
     chosen: bool = True
+    printed: bool = False
+    only: str = ""
 
     def rows(self, rows: pd.DataFrame, context: Mapping, inductive: bool = False) -> pd.DataFrame:
         """The rows of its experiments."""
@@ -49,6 +51,7 @@ class Line:
         parts = [experiment_rows(mine, context, name) for name in self._names(context, inductive)]
         # An edge-free method's models stand again as those of its edge level.
         found = pd.concat([rows.iloc[:0], *parts], ignore_index=True)
+        found = found.assign(**{_BY: self.only}) if self.only else found
         return found[found["level"] != "edge"].drop_duplicates(list(IDENTITY))
 
     def cells(self, context: Mapping, inductive: bool = False) -> list[tuple]:
@@ -64,7 +67,11 @@ class Line:
 
 
 AS_IMPLEMENTED = Line(
-    "HeterPoisson-SML, as implemented", "heterpoissonofficial", "published", "inductive"
+    "HeterPoisson-SML, as implemented",
+    "heterpoissonofficial",
+    "published",
+    "inductive",
+    printed=True,
 )
 AS_PUBLISHED = Line("HeterPoisson-SML, as published", "heterpoissonsml", "published", "inductive")
 CORRECTED = Line("HeterPoisson, corrected", "heterpoisson", "accuracy", "inductive")
@@ -72,19 +79,21 @@ WITHOUT = Line("the same network without neighbours", "heterpoisson", "without",
 OURS = (AS_IMPLEMENTED, AS_PUBLISHED, CORRECTED, WITHOUT)
 
 
-def _baseline(title: str, method: str, convolutions: bool = False) -> Line:
-    return Line(title, method, "baselines", convolutions=convolutions, chosen=False)
+def _plain(title: str, method: str, experiment: str, printed: bool = False) -> Line:
+    """A method without M and without a choice of convolution."""
+    return Line(title, method, experiment, convolutions=False, chosen=False, printed=printed)
 
 
-#: In the order of the tables. The first three are the paper's; their methods have no card yet.
+#: In the order of the tables: the paper's baselines, then others, their noise for a participant.
 LINES = (
-    _baseline("naive DP-SGD", "naive"),
-    _baseline("corrected GAP", "gapcorrected"),
-    _baseline("NDP", "sage", convolutions=True),
-    _baseline("SAGE-NDP (DP-GNN), noise at inference too", "sage"),
-    _baseline("GAP-NDP", "gap"),
-    _baseline("ProGAP-NDP", "progap"),
-    _baseline("MLP-DP", "mlp"),
+    _plain("naive DP-SGD, as implemented", "naiveofficial", "papers", printed=True),
+    _plain("corrected GAP: noise for all terms of a row", "gap", "papers", printed=True),
+    Line("NDP: exact inference", "sage", "papers", chosen=False, printed=True, only="sage"),
+    _plain("naive DP-SGD, done right", "naive", "baselines"),
+    _plain("SAGE-NDP (DP-GNN), noise at inference too", "sage", "baselines"),
+    _plain("GAP-NDP", "gap", "baselines"),
+    _plain("ProGAP-NDP", "progap", "baselines"),
+    _plain("MLP-DP", "mlp", "baselines"),
     *OURS,
 )
 
@@ -124,20 +133,16 @@ def compared(
     percent), published_mean, published_ci, published_source, δ, basis, adjacency, status, noise,
     checkpoint, missing_reason.
     """
-    printed = _printed(context, artefact, metric)
     table = []
     for line in lines:
         found, incomplete = best_cells(rows, context, line, metric, inductive)
+        printed = _printed(context, artefact, metric, line.method) if line.printed else {}
         asked = {
             (cell, convolution)
             for cell in line.cells(context, inductive)
             for convolution in (CONVOLUTIONS if line.convolutions else ("",))
         }
-        if line.method == "sage" and line.convolutions:  # theirs, without noise at inference
-            asked = set()
-        asked |= {
-            key for key in printed if key[0][1] == line.method and bool(key[1]) == line.convolutions
-        }
+        asked |= set(printed)
         # Every line has every dataset, so that it says why one is missing.
         whole = {((name, *cell[1:]), c) for cell, c in asked for name in context["datasets"]}
         for cell, convolution in whole:
@@ -150,7 +155,7 @@ def compared(
                 one |= found[cell, convolution]
             else:
                 named = (*cell, convolution) if convolution else cell
-                one["missing_reason"] = incomplete.get(named) or _reason(line, cell, context)
+                one["missing_reason"] = incomplete.get(named) or _reason(line, named, context)
             table.append(one)
     return _typed(pd.DataFrame(table, columns=list(_COLUMNS)), context, lines)
 
@@ -202,27 +207,26 @@ def _neighbors(one: Mapping) -> str:
     return str(json.loads(one["hyperparameters"])["num_neighbors"])
 
 
-def _reason(line: Line, cell: tuple, context: Mapping) -> str:
-    if line.method == "sage" and line.convolutions:
-        return "not here yet: DP-GNN without noise at inference"
-    return missing_reason(cell, context)
+def _reason(line: Line, named: tuple, context: Mapping) -> str:
+    if line.only and named[-1] != line.only:
+        return f"here it has the convolution {line.only.upper()} alone"
+    return missing_reason(named[:4], context)
 
 
-def _printed(context: Mapping, artefact: str, metric: str) -> dict[tuple, dict]:
-    """(cell, convolution) -> what the paper prints."""
+def _printed(context: Mapping, artefact: str, metric: str, method: str) -> dict[tuple, dict]:
+    """(cell, convolution) -> what the paper prints of a method."""
     published = read_published(context.get("published"))
     published = published[(published["artefact"] == artefact) & (published["metric"] == metric)]
-    return {
-        (
-            (row.dataset, row.method, row.level, row.epsilon),
-            row.setting.removeprefix("convolution="),
-        ): {
+    found = {}
+    for row in published[published["method"] == method].itertuples():
+        convolution = row.setting.removeprefix("convolution=")
+        cell = row.dataset, row.method, row.level, row.epsilon
+        found[cell, convolution if convolution in CONVOLUTIONS else ""] = {
             "published_mean": row.mean,
             "published_ci": row.ci,
             "published_source": row.source,
         }
-        for row in published.itertuples()
-    }
+    return found
 
 
 def equation_8(epsilon: float, delta: float, classes: int) -> float:
@@ -238,7 +242,7 @@ def _bounds(context: Mapping) -> pd.DataFrame:
     theirs: dict[str, dict[str, float]] = {}
     for row in statistics.itertuples():
         theirs.setdefault(row.dataset, {})[row.metric] = row.mean
-    printed = _printed(context, "Table 3", "precision")
+    printed = _printed(context, "Table 3", "precision", BOUND)
     table = []
     for dataset in context["datasets"]:
         known = context.get("statistics", {}).get(dataset) or theirs.get(dataset)
