@@ -126,7 +126,8 @@ def noise_by_lists(rows: pd.DataFrame, context: Mapping) -> Figure:
     """σ by each analysis against the number of lists that hold the node, a panel per M."""
     lines = numbers.shipped("lists")
     names = [name for name, *_ in numbers.ANALYSES]
-    looks = dict(zip(names, ("#7a3b69", _LAPLACE, _SML), strict=True))
+    kept = style.method_style("heterpoisson")[0]
+    looks = dict(zip(names, (kept, "#7a3b69", "#b5651d"), strict=True))
     with style.theme():
         figure, axes = style.panels(1, 3)
         for neighbors, ax in zip((1, 2, 4), axes[0], strict=True):

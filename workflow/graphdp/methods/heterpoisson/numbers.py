@@ -1,13 +1,14 @@
 """Numbers of PNPiGNNs' figures that no trained model gives: sensitivities, noise, a tail of δ.
 
-    python -m graphdp.methods.heterpoisson.numbers
+    python -m graphdp.methods.heterpoisson.numbers [FIGURE ...]
 
-puts them into `numbers.csv` beside this file, which the figures read; it takes minutes. The columns
-are figure, series, x and y; `shipped` reads them. Where not said otherwise everything is PubMed's:
+puts those of the named figures (all: impact, lists, overlap, tail) into `numbers.csv` beside this
+file, which the figures read; all take minutes. The columns are figure, series, x and y; `shipped` reads them. Where not said otherwise everything is PubMed's:
 15,773 training nodes, batches of 4096, 9 epochs, δ = 15773^-1.1, ε = 2.
 """
 
 import math
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from graphdp import io
+from graphdp.errors import GraphDPError
 
 FILE = Path(__file__).with_name("numbers.csv")
 PUBMED, BATCH, EPOCHS = 15_773, 4096, 9
@@ -33,7 +35,7 @@ ANALYSES = (
     ("known multiplicities", "dropped", "known_multiplicities"),
     ("revealed centres", "dropped", "revealed_centres"),
 )
-TAIL_EPSILONS = (0.5, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+TAIL_EPSILONS = (0.5, 0.75, 1, 1.25, 1.5, 2, 2.5, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 CHI = tuple(k / 10 for k in range(1, 11))
 #: Coordinates of the noise in the attack: those of the network (SAGE, 500 features, hidden 128).
 COORDINATES = 128_771
@@ -267,14 +269,32 @@ def shipped(figure: str) -> pd.DataFrame:
     return found.loc[found["figure"] == figure, ["series", "x", "y"]].reset_index(drop=True)
 
 
-def main() -> None:
-    """The command of the module's docstring."""
-    lines = [*impacts(), *noise_by_lists(), *noise_by_overlap(), *tails()]
-    frame = pd.DataFrame(lines, columns=["figure", "series", "x", "y"])
-    frame["y"] = [float(f"{value:.6g}") for value in frame["y"]]
+#: Figure -> what makes its lines.
+MADE = {
+    "impact": impacts,
+    "lists": noise_by_lists,
+    "overlap": noise_by_overlap,
+    "tail": tails,
+}
+
+
+def main(names: list[str] | None = None) -> None:
+    """The command of the module's docstring. Raises `GraphDPError` for an unknown figure."""
+    names = names or list(MADE)
+    if unknown := [name for name in names if name not in MADE]:
+        raise GraphDPError(f"no figure is called {unknown[0]!r}; there are {', '.join(MADE)}")
+    columns = ["figure", "series", "x", "y"]
+    frame = pd.read_csv(FILE) if FILE.exists() else pd.DataFrame(columns=columns)
+    parts = {name: frame[frame["figure"] == name] for name in MADE}
+    for name in names:
+        made = pd.DataFrame(list(MADE[name]()), columns=columns)
+        parts[name] = made.assign(y=[float(f"{value:.6g}") for value in made["y"]])
     with io.atomic_path(FILE) as temporary:
-        frame.to_csv(temporary, index=False, lineterminator="\n")
+        pd.concat(parts.values()).to_csv(temporary, index=False, lineterminator="\n")
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main(sys.argv[1:])
+    except GraphDPError as error:
+        sys.exit(f"error: {error}")
