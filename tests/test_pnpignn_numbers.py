@@ -156,15 +156,15 @@ def test_the_claim_is_refuted_by_the_bound_and_by_the_attack():
 def test_figure_8_draws_what_there_is_and_says_what_is_not():
     audits = pd.DataFrame(
         [
-            ("HeterPoisson", "published", 2.0, 1.2, 0.55),
-            ("HeterPoisson", "published", 4.0, 5.0, 0.7),
-            ("NDP (DP-GNN)", "published", 2.0, 0.4, None),
+            ("HeterPoisson", "heterpoissonsml", "as published", 2.0, 1.2, 0.5),
+            ("HeterPoisson", "heterpoissonsml", "as published", 4.0, 5.0, 0.75),
+            ("NDP (DP-GNN)", "sage", "as published", 2.0, 0.4, None),
         ],
         columns=list(drawn.AUDIT_COLUMNS),
     )
     panels = {ax.get_title()[:3]: ax for ax in drawn.attacks_and_audits(audits).axes}
     (attack, _), (audit, claim) = panels["(a)"].get_lines(), panels["(b)"].get_lines()
-    assert list(attack.get_ydata()) == [55, 70] and list(attack.get_xdata()) == [2, 4]
+    assert list(attack.get_ydata()) == [50, 75] and list(attack.get_xdata()) == [2, 4]
     assert list(audit.get_ydata()) == [1.2, 5.0] and claim.get_label() == "the claim"
     assert "no such audit has been run" in panels["(c)"].texts[0].get_text().replace("\n", " ")
     assert len(panels["(d)"].get_lines()) == 2

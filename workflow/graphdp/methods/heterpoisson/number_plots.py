@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from graphdp import io
 from graphdp.methods.heterpoisson import numbers
 from graphdp.paper import style
+from graphdp.paper.labels import basis_text, method_name
 from graphdp.paper.panels import empty_panel, set_ticks
 from graphdp.rng import generator
 
@@ -205,7 +206,8 @@ def read_audits(folder: Path) -> pd.DataFrame:
             found.append(
                 {
                     "target": _OURS if method.startswith("heterpoisson") else _NDP,
-                    "variant": f"{method}, {result['basis'].replace('_', ' ')}, {result['status']}",
+                    "method": method,
+                    "variant": f"{basis_text(result['basis'])}, {result['status']}",
                     "claimed_epsilon": result["claimed_epsilon"],
                     "lower_bound": result["lower_bound"],
                     "membership_accuracy": (result.get("details") or {}).get("membership_accuracy"),
@@ -214,15 +216,17 @@ def read_audits(folder: Path) -> pd.DataFrame:
     return pd.DataFrame(found, columns=list(AUDIT_COLUMNS))
 
 
-AUDIT_COLUMNS = ("target", "variant", "claimed_epsilon", "lower_bound", "membership_accuracy")
+AUDIT_COLUMNS = (
+    "target", "method", "variant", "claimed_epsilon", "lower_bound", "membership_accuracy"
+)  # fmt: skip
 
 
 def attacks_and_audits(audits: pd.DataFrame) -> Figure:
     """Figure 8: accuracy of membership inference (a, c) and audited ε (b, d) against the claim.
 
-    audits: one line per audit: target ("HeterPoisson" or "NDP (DP-GNN)"), variant (whose claim,
-    text), claimed_epsilon, lower_bound (95 %), membership_accuracy (fraction, or missing).
-    A panel without a line says so.
+    audits: one line per audit: target ("HeterPoisson" or "NDP (DP-GNN)"), method (its id), variant
+    (which of its claims, text), claimed_epsilon, lower_bound (95 %), membership_accuracy (fraction,
+    or missing). A panel without a line says so.
     """
     places = [
         (f"({letter}) {what}, {target}", target, column)
@@ -241,12 +245,18 @@ def attacks_and_audits(audits: pd.DataFrame) -> Figure:
             if mine.empty:
                 empty_panel(ax, "no such audit has been run")
                 continue
-            variants = list(dict.fromkeys(mine["variant"]))
-            for number, variant in enumerate(variants):
-                line = mine[mine["variant"] == variant].sort_values("claimed_epsilon")
+            variants = list(dict.fromkeys(zip(mine["method"], mine["variant"], strict=True)))
+            for number, (method, variant) in enumerate(variants):
+                line = mine[(mine["method"] == method) & (mine["variant"] == variant)]
                 values = line[column].astype(float) * (100 if column != "lower_bound" else 1)
-                marker = style.SERIES_MARKERS[number % len(style.SERIES_MARKERS)]
-                ax.plot(line["claimed_epsilon"], values, ls="none", marker=marker, label=variant)
+                ax.plot(
+                    line["claimed_epsilon"],
+                    values,
+                    ls="none",
+                    color=style.method_style(method)[0],
+                    marker=style.SERIES_MARKERS[number % len(style.SERIES_MARKERS)],
+                    label=f"{method_name(method)}: {variant}",
+                )
             ax.set_xlabel("claimed ε (δ, adjacency: results/audit/audit.md)")
             if column == "lower_bound":
                 top = float(mine["claimed_epsilon"].max()) * 1.1
@@ -255,5 +265,6 @@ def attacks_and_audits(audits: pd.DataFrame) -> Figure:
             else:
                 ax.axhline(50, color="0.5", ls="--", lw=1, label="guessing")
                 ax.set_ylabel("attack accuracy, %")
-            ax.legend(frameon=False, fontsize=7)
+            ax.margins(y=0.2)
+            ax.legend(fontsize=7, framealpha=0.8, edgecolor="none")
         return figure

@@ -3,8 +3,9 @@
     python -m graphdp.methods.heterpoisson.numbers [FIGURE ...]
 
 puts those of the named figures (all: impact, lists, overlap, tail) into `numbers.csv` beside this
-file, which the figures read; all take minutes. The columns are figure, series, x and y; `shipped` reads them. Where not said otherwise everything is PubMed's:
-15,773 training nodes, batches of 4096, 9 epochs, δ = 15773^-1.1, ε = 2.
+file, which the figures read; all take minutes. The columns are figure, series, x and y; `shipped`
+reads them. Where not said otherwise everything is PubMed's: 15,773 training nodes, batches of 4096,
+9 epochs, δ = 15773^-1.1, ε = 2.
 """
 
 import math
