@@ -32,6 +32,7 @@ from graphdp.paper.panels import (
     reason_of,
     set_ticks,
     share_y,
+    unavailable_in,
     wrap,
 )
 from graphdp.paper.select import select_best, summarise
@@ -198,7 +199,7 @@ def _by_dataset(
 
 def _empty(axes: Sequence[Sequence[Axes]], line: Line, context: Mapping) -> None:
     """Panels of a figure for which no dataset has a result."""
-    names = study_datasets(context)
+    names = sorted(study_datasets(context), key=lambda name: name in unavailable_in(context))
     for ax in (ax for row in axes for ax in row):
         ax.set_axis_on()
         empty_panel(ax, _why(names[0], line, context) if names else "no dataset")
