@@ -29,6 +29,7 @@ class ShuffledDPSGD(NoisySums):
     """
 
     kind: ClassVar[str] = "shuffled_dpsgd"
+    noise_words: ClassVar[str] = ", of shuffled batches that are accounted as Poisson samples"
 
     query: str
     sampling_rate: float
@@ -67,7 +68,7 @@ class ShuffledDPSGD(NoisySums):
         return self._gaussian_entry(
             self.max_grad_norm,
             noise_multiplier,
-            query=f"{self.query}, of shuffled batches that are accounted as Poisson samples",
+            query=f"{self.query}{self.noise_words}",
             count=self.steps,
             sampling="poisson",
             sampling_rate=self.sampling_rate,
