@@ -108,7 +108,7 @@ def trained(cell):
     known = known_blocks(cell)
     return [
         result("fit", cell.path, block)
-        for block in GRID.blocks(FINISHED, known)
+        for block in GRID.blocks(FINISHED, known, cell.experiment)
         if STUDY.train and block not in known
     ]
 

@@ -25,7 +25,6 @@ rule calibrate:
         released=lambda w: GRID.released(w.dataset, cells_with_models()),
         preprocessing=lambda w: preprocessing(w.dataset),
         delta=STUDY.delta,
-        calibrate_for=STUDY.calibrate_for,
         split=lambda w: STUDY.split_rule(w.dataset),
         # One split serves every seed unless each seed has its own.
         seeds=STUDY.seeds if STUDY.split == "per_seed" else 1,

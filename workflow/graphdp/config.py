@@ -26,10 +26,10 @@ from pydantic import (
 )
 
 from graphdp import private
-from graphdp.config_checks import one_analysis
+from graphdp.config_checks import known_names, one_analysis
 from graphdp.errors import GraphDPError
 from graphdp.methods.registry import card, cards
-from graphdp.privacy.protection import is_private, level_kind
+from graphdp.privacy.protection import TRAIN_POWER, is_private, level_kind
 
 
 def _epsilon_token(value: Any) -> str:
@@ -50,14 +50,15 @@ def _positive(token: str) -> str:
 
 
 def _delta(value: float | str) -> float | str:
-    if value == "auto":
+    if value in ("auto", TRAIN_POWER):
         return value
     try:
         number = float(value)
     except ValueError:
         number = math.nan
     if not 0 < number < 1:
-        raise ValueError(f"must be auto or a number between 0 and 1, not {value!r}")
+        what = f"auto, {TRAIN_POWER} or a number between 0 and 1"
+        raise ValueError(f"must be {what}, not {value!r}")
     return number
 
 
@@ -184,6 +185,9 @@ class Study(_Strict):
         {}, description="variants of datasets: name -> {base: csbm, parameters: {phi: 0.5}}"
     )
     seeds: Annotated[int, Field(ge=1)] = Field(10, description="repeats of every model")
+    experiment_seeds: dict[Name, Annotated[int, Field(ge=1)]] = Field(
+        {}, description="experiment -> repeats, where they are fewer than `seeds`"
+    )
     seed_block: Annotated[int, Field(ge=1)] = Field(
         10, description="repeats that one job trains together; 1 gives one job per repeat"
     )
@@ -229,13 +233,17 @@ class Study(_Strict):
         "auto",
         description="auto: 10^-digits of the number of edges (edge level) or of nodes; for "
         "node_add_remove, unless calibrate_for is corrected, of training nodes, as the papers "
-        "count. A number not below one over that of protected edges or nodes is refused for a "
-        "corrected analysis, and warned of else",
+        "count; train_nodes^-1.1: that power of the number of training nodes. A number not below "
+        "one over that of protected edges or nodes is refused for a corrected analysis, and "
+        "warned of else",
     )
     calibrate_for: Literal["published", "corrected"] = Field(
         "published",
         description="the analysis that meets ε: the paper's, or the first corrected one (edge "
         "level: an undirected edge; node level: a participant)",
+    )
+    corrected_experiments: Annotated[list[Name], *OneOrMore] = Field(
+        [], description="experiments calibrated for the corrected analysis whatever calibrate_for"
     )
     epsilons: Epsilons | None = Field(
         None, description="replaces the finite ε of every entry of every level"
@@ -307,8 +315,17 @@ class Study(_Strict):
 
     @model_validator(mode="after")
     def _can_be_released(self) -> "Study":
+        known_names(self.experiments, self.experiment_seeds, self.corrected_experiments)
         private.check(self)
         return self
+
+    def seeds_of(self, experiment: str) -> int:
+        """Repeats of the models of an experiment."""
+        return min(self.seeds, self.experiment_seeds.get(experiment, self.seeds))
+
+    def calibrated_for(self, experiment: str) -> str:
+        """The analysis that meets ε in an experiment: "published" or "corrected"."""
+        return "corrected" if experiment in self.corrected_experiments else self.calibrate_for
 
     def split_rule(self, dataset: str) -> str:
         """How a dataset is split, as `graphdp.data.split.split_of` reads it."""

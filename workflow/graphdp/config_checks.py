@@ -1,7 +1,7 @@
 """Checks of a study's configuration that look at several of its entries."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pydantic import BaseModel
 
@@ -37,3 +37,18 @@ def one_analysis(value: Mapping[str, Sequence[BaseModel]]) -> None:
                 f"{method} at level {level} and target epsilon {epsilon} has two adjacencies "
                 "in two experiments, whose searches do not compose; give each a study"
             )
+
+
+def known_names(
+    experiments: Collection[str], seeds: Collection[str], corrected: Collection[str]
+) -> None:
+    """Whether `experiment_seeds` and `corrected_experiments` name experiments of the study.
+
+    Raises ValueError with the first that does not, and those that there are.
+    """
+    for key, names in (("experiment_seeds", seeds), ("corrected_experiments", corrected)):
+        for name in names:
+            if name not in experiments:
+                raise ValueError(
+                    f"{key}: there is no experiment {name!r}; known: {', '.join(experiments)}"
+                )

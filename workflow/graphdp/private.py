@@ -175,9 +175,10 @@ def check(study: "Study") -> None:
         raise ValueError("checkpoint: release: private keeps the last epoch; leave it out")
     if study.split_sides != "by_id":
         raise ValueError("split_sides: release: private splits by_id; leave it out")
-    if study.delta == "auto":
+    if isinstance(study.delta, str):
         raise ValueError(
-            "delta: auto reads the numbers of nodes or edges; release: private needs a number"
+            f"delta: {study.delta} reads the numbers of nodes or edges; release: private needs a "
+            "number"
         )
     if study.threads != 1:
         raise ValueError(

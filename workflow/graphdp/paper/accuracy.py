@@ -134,7 +134,7 @@ def degree_bounds_table(rows: pd.DataFrame, context: Mapping) -> pd.DataFrame:
 
 def _published_accuracies(context: Mapping) -> dict[tuple, dict]:
     published = read_published(context.get("published"))
-    published = published[published["metric"] == "accuracy"]
+    published = published[(published["metric"] == "accuracy") & (published["setting"] == "")]
     cells: dict[tuple, dict] = {}
     for row in published.itertuples():
         cell = (row.dataset, row.method, row.level, row.epsilon)

@@ -48,21 +48,25 @@ PUBLISHED_COLUMNS = (
 def read_published(path: str | os.PathLike | None) -> pd.DataFrame:
     """The numbers that a paper prints (config/published/*.csv); empty for no path.
 
-    `mean` and `ci` (half-width; NaN where none is printed) are float64, the rest str. Raises
-    GraphDPError for missing columns or a cell printed twice in one artefact.
+    `mean` and `ci` (half-width; NaN where none is printed) are float64, the rest str. `setting`
+    ("" in files without it) says of which hyperparameter's value a number is, where a paper prints
+    several for a cell: "convolution=gcn". Raises GraphDPError for missing columns or a cell printed
+    twice in one artefact.
     """
     if path is None:
-        return pd.DataFrame(columns=list(PUBLISHED_COLUMNS), dtype=str)
+        return pd.DataFrame(columns=[*PUBLISHED_COLUMNS, "setting"], dtype=str)
     table = pd.read_csv(path, dtype=str, keep_default_na=False)
     name = Path(path).name
     missing = [column for column in PUBLISHED_COLUMNS if column not in table.columns]
     if missing:
         raise GraphDPError(f"{name}: no column {', '.join(missing)}")
+    if "setting" not in table:
+        table["setting"] = ""
     for column in ("mean", "ci"):
         table[column] = pd.to_numeric(table[column].where(table[column] != "")).astype("float64")
     named = table["epsilon"] != ""
     table["epsilon"] = [canonical_epsilon(e) if e else "" for e in table["epsilon"]]
-    key = ["artefact", *CELL, "metric"]
+    key = ["artefact", *CELL, "metric", "setting"]
     if table.duplicated(key).any():
         twice = ", ".join(table.loc[table.duplicated(key), key].iloc[0])
         raise GraphDPError(f"{name}: {twice} stands twice; keep one")

@@ -68,18 +68,20 @@ _NUMBERS = (
 )
 _NEVER_EMPTY = (*IDENTITY, "study_seed", "split", "graph")
 _ACCURACIES = ("val_accuracy", "test_accuracy")
+# Not in older files.
+_PRECISIONS = ("test_precision", "test_precision_weighted")
 
 
 def read_rows(path: str | os.PathLike) -> pd.DataFrame:
     """Read and check a rows.csv.
 
     Returns the columns of the file (at least `COLUMNS`): text as str ("" when empty), `seed` int64,
-    the numeric columns float64 (NaN when empty), accuracies as fractions 0..1, `epsilon` as its
-    canonical token, `noise` (what drew the noise, `OLDER_NOISE` where an older file does not say),
-    `release` ("reproduction" or "private"; the former in older files), plus one column `hp_<name>`
-    per hyperparameter (object; None where a row has none of that name). Raises GraphDPError for a
-    missing column, an empty required value, a value out of range or a finite ε with noise of scale
-    0.
+    the numeric columns float64 (NaN when empty), accuracies and precisions (NaN in older files) as
+    fractions 0..1, `epsilon` as its canonical token, `noise` (what drew the noise, `OLDER_NOISE`
+    where an older file does not say), `release` ("reproduction" or "private"; the former in older
+    files), plus one column `hp_<name>` per hyperparameter (object; None where a row has none of
+    that name). Raises GraphDPError for a missing column, an empty required value, a value out of
+    range or a finite ε with noise of scale 0.
     """
     try:
         raw = pd.read_csv(path, dtype=str, keep_default_na=False)
@@ -183,12 +185,15 @@ def _parse(raw: pd.DataFrame, path: str | os.PathLike) -> pd.DataFrame:
         rows["noise"] = drawn.map({True: OLDER_NOISE, False: ""}).astype(str)
     if "release" not in rows:
         rows["release"] = "reproduction"
+    for name in _PRECISIONS:
+        if name not in rows:
+            rows[name] = ""
     for name in _ACCURACIES:
         missing = (rows[name] == "") & (rows["release"] != "private")
         refuse(missing, f"{name} is empty")
     for name in _NEVER_EMPTY:
         refuse(rows[name] == "", f"{name} is empty")
-    for name in _NUMBERS:
+    for name in (*_NUMBERS, *_PRECISIONS):
         numbers = pd.to_numeric(rows[name].where(rows[name] != ""), errors="coerce")
         refuse((rows[name] != "") & numbers.isna(), f"{name} is not a number")
         rows[name] = numbers.astype("float64")
@@ -201,7 +206,7 @@ def _parse(raw: pd.DataFrame, path: str | os.PathLike) -> pd.DataFrame:
         f"epsilon_status is not one of {', '.join(STATUSES)}",
     )
     rows["epsilon"] = rows["epsilon"].map(canonical_epsilon).astype(str)
-    for name in _ACCURACIES:
+    for name in (*_ACCURACIES, *_PRECISIONS):
         given = rows[name].notna()
         refuse(given & ~rows[name].between(0, 1), f"{name} is not a fraction between 0 and 1")
     refuse(

@@ -80,10 +80,10 @@ def show_accuracy(table: pd.DataFrame) -> Printed:
             {
                 "dataset": line["dataset"],
                 "method": method_label(line["method"], line["level"]),
-                "privacy": _label([line]),
-                "accuracy, %": _accuracy(line) or f"missing: {line['missing_reason']}",
+                "privacy": claim_label([line]),
+                "accuracy, %": accuracy_text(line) or f"missing: {line['missing_reason']}",
                 "models": "" if pd.isna(line["n"]) else str(line["n"]),
-                "paper, %": _published(line),
+                "paper, %": published_text(line),
             }
             | _readings([line])
         )
@@ -99,10 +99,10 @@ def show_degree_bounds(table: pd.DataFrame) -> Printed:
         {
             "dataset": line["dataset"],
             "method": method_label(line["method"], line["level"]),
-            "privacy": _label([line]),
+            "privacy": claim_label([line]),
             "degree bound": line["degree_bound"].replace("_", " ") or "reads no edge",
             "D": line["max_degree"],
-            "accuracy, %": _accuracy(line),
+            "accuracy, %": accuracy_text(line),
             "models": str(line["n"]),
         }
         for line in table.to_dict("records")
@@ -122,12 +122,12 @@ def show_published(table: pd.DataFrame) -> Printed:
         line = {
             "": level_text(level) if is_private(level) else "no privacy",
             "method": method_label(method, level),
-            "privacy": _label(records),
+            "privacy": claim_label(records),
         }
         for record in records:
             reason = record["missing_reason"]
-            ours = _accuracy(record) or f"missing [{reasons.index(reason) + 1}]"
-            paper = _published(record)
+            ours = accuracy_text(record) or f"missing [{reasons.index(reason) + 1}]"
+            paper = published_text(record)
             line[record["dataset"]] = f"{ours}; paper {paper}" if paper else ours
         lines.append(line | _readings(records))
     columns = [
@@ -147,7 +147,7 @@ _ACCURACY_CAPTION = (
 )
 
 
-def _label(records: Sequence[Mapping]) -> str:
+def claim_label(records: Sequence[Mapping]) -> str:
     """The ε label of cells that differ in the dataset alone; what the cells with results claim."""
     claims = [r for r in records if r["adjacency"]] or records
     statuses = {r["epsilon_status"] for r in claims}
@@ -180,7 +180,7 @@ def _readings(records: Sequence[Mapping]) -> dict[str, str]:
     return {title: " / ".join(values) for title, values in readings.items()}
 
 
-def _accuracy(line: Mapping) -> str:
+def accuracy_text(line: Mapping) -> str:
     if math.isnan(line["mean"]):
         return ""
     if math.isnan(line["ci_low"]):
@@ -188,7 +188,7 @@ def _accuracy(line: Mapping) -> str:
     return f"{line['mean']:.1f} [{line['ci_low']:.1f}, {line['ci_high']:.1f}]"
 
 
-def _published(line: Mapping) -> str:
+def published_text(line: Mapping) -> str:
     if math.isnan(line["published_mean"]):
         return ""
     half_width = "" if math.isnan(line["published_ci"]) else f" ± {line['published_ci']:.2f}"
@@ -217,7 +217,8 @@ def _accuracy_notes(table: pd.DataFrame) -> list[str]:
     incomplete = table[table["settings_incomplete"].fillna(0) > 0]
     if len(incomplete):
         names = ", ".join(
-            f"{line.dataset} {method_label(line.method, line.level)} at {_label([line._asdict()])}"
+            f"{line.dataset} {method_label(line.method, line.level)} at "
+            f"{claim_label([line._asdict()])}"
             for line in incomplete.itertuples()
         )
         result.append(f"Settings with missing seeds were left out of the comparison for: {names}.")

@@ -321,6 +321,10 @@ def published_units(name: str, edges: int, train_nodes: int, nodes: int) -> int:
     return sizes[known.published_counts or known.counts]
 
 
+#: A δ that follows the number N of training nodes: N^-1.1 (PNPiGNNs, Appendix A.2).
+TRAIN_POWER = "train_nodes^-1.1"
+
+
 def delta_fault(delta: float, name: str, edges: int, nodes: int) -> str | None:
     """What is wrong with a δ that a model which publishes one protected unit outright would meet.
 

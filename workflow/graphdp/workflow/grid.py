@@ -257,7 +257,7 @@ class Grid:
             "settings": unit.settings,
             "trains": stage.trains,
             # What its noise depends on: it calibrates, or finds what the same plan had before.
-            "noise": self.noise(self.plan_settings(unit.place)) if unit.calibrated else None,
+            "noise": self._noise_of(unit) if unit.calibrated else None,
             "block": self.block(unit)
             if not stage.of_graph
             else {
@@ -268,14 +268,18 @@ class Grid:
             },
         }
 
-    def noise(self, plan_settings: list[dict[str, Any]]) -> dict[str, Any]:
+    def noise(self, experiment: str, plan_settings: list[dict[str, Any]]) -> dict[str, Any]:
         """What a cell's noise depends on besides its method, level, ε and data."""
         study = self.study
         return {
             "settings": plan_settings,
             "delta": study.delta,
-            "calibrate_for": study.calibrate_for,
+            "calibrate_for": study.calibrated_for(experiment),
         } | self._released
+
+    def _noise_of(self, unit: Unit) -> dict[str, Any]:
+        experiment = self.cell(unit.place).experiment
+        return self.noise(experiment, self.plan_settings(unit.place))
 
     @cached_property
     def _released(self) -> dict[str, Any]:
@@ -320,6 +324,7 @@ class Grid:
             "level": cell.level,
             "epsilon": cell.epsilon,
             "settings": _plan_settings(cell),
+            "calibrate_for": self.study.calibrated_for(cell.experiment),
             "nodes_per_class": attack.nodes_per_class if attack else None,
         }
 
@@ -340,7 +345,7 @@ class Grid:
                     "method": first.method,
                     "level": first.level,
                     "checkpoint": self.study.checkpoint,
-                    "repeats": self.study.seeds,
+                    "repeats": max(self.study.seeds_of(cell.experiment) for cell in own),
                     "cells": [cell.name for cell in own],
                     "tried": self.settings_tried(released),
                 }
@@ -350,7 +355,7 @@ class Grid:
     def attack_task(self, cell: Cell) -> dict[str, Any]:
         """What determines the models of an attacked cell, and the attack on them."""
         return {
-            "noise": self.noise(_plan_settings(cell)),
+            "noise": self.noise(cell.experiment, _plan_settings(cell)),
             "setting": cell.settings[0],
             "nodes_per_class": self.study.attacks[cell.experiment].nodes_per_class,
             "block": {
@@ -373,14 +378,17 @@ class Grid:
         """The distinct parts of a cell's settings that its privacy plan reads."""
         return _plan_settings(self.cell(path))
 
-    def blocks(self, finished: Iterable[str] = (), known: Sequence[str] = ()) -> list[str]:
-        """The blocks of seeds as tokens "first-last": "0-4", "5-9".
+    def blocks(
+        self, finished: Iterable[str] = (), known: Sequence[str] = (), experiment: str = ""
+    ) -> list[str]:
+        """The blocks of an experiment's seeds as tokens "first-last": "0-4", "5-9".
 
         finished: tokens of blocks that earlier runs of the study trained. They are kept where they
         fit, the longest first, so that more seeds train only the new ones. known: tokens of blocks
         that are kept before these.
         """
-        return seed_blocks(self.study.seeds, self.study.seed_block, finished, known)
+        seeds = self.study.seeds_of(experiment)
+        return seed_blocks(seeds, self.study.seed_block, finished, known)
 
 
 def _plan_settings(cell: Cell) -> list[dict[str, Any]]:

@@ -61,7 +61,7 @@ class KnownIndex:
         where = cell.dataset, cell.method, cell.level, cell.epsilon
         found = [
             seed
-            for seed in range(study.seeds)
+            for seed in range(study.seeds_of(cell.experiment))
             if all(_name(*where, s, kept, seed) in self._names for s in cell.settings)
         ]
         firsts = [seed for seed in found if seed - 1 not in found]

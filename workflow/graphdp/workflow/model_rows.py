@@ -16,6 +16,9 @@ from graphdp.privacy import calibrated
 from graphdp.privacy.protection import protects_nodes
 from graphdp.workflow import job
 
+#: Columns of a row: precision averaged over classes, and weighted by how often each one is true.
+PRECISIONS = ("test_precision", "test_precision_weighted")
+
 
 def write_rows(path: str, models: list[tuple[int, dict[str, Any], Any]], block: Block) -> None:
     """Write the rows of a training job's (seed, setting, fitted model) triples as CSV.
@@ -52,6 +55,7 @@ def write_rows(path: str, models: list[tuple[int, dict[str, Any], Any]], block: 
                 "val_accuracy": model.val_accuracy,
                 "test_accuracy": model.test_accuracy,
                 "train_accuracy": model.train_accuracy,
+                **precisions(block.graph.y, model.predictions, block.split(seed).test),
                 "noise_multiplier": calibrated.noise_multiplier(entry) or None,
                 "noise": GENERATOR if model.executed else "",
                 "best_epoch": model.best_epoch,
@@ -91,11 +95,28 @@ def released_arrays(block: Block, model: Any) -> dict[str, np.ndarray]:
 def _unpublished(level: str) -> list[str]:
     """Columns that a private release leaves empty: what the data decide and no noise covers.
 
-    Time and memory follow the sizes of samples and lists. Accuracies read labels, which are public
-    at edge level alone.
+    Time and memory follow the sizes of samples and lists. Accuracies and precisions read labels,
+    which are public at edge level alone.
     """
     names = ["cpu_seconds", "wall_seconds", "peak_rss_mb", "train_accuracy", "curves"]
-    return names + (["val_accuracy", "test_accuracy", "best_epoch"] * protects_nodes(level))
+    read_labels = ["val_accuracy", "test_accuracy", *PRECISIONS, "best_epoch"]
+    return names + read_labels * protects_nodes(level)
+
+
+def precisions(labels: np.ndarray, predictions: np.ndarray, nodes: np.ndarray) -> dict[str, float]:
+    """The precision of predictions for some nodes, as fractions by the names of `PRECISIONS`: the
+    mean over classes, and the mean over nodes of that of their own class.
+
+    labels: int64 (n,). predictions: int16 (n,). nodes: at least one. A class that stands among
+    neither labels nor predictions of the nodes is left out; one that is never predicted counts 0.
+    """
+    true, found = labels[nodes], predictions[nodes]
+    classes = np.union1d(true, found)
+    chosen = np.array([(found == c).sum() for c in classes])
+    right = np.array([((found == c) & (true == c)).sum() for c in classes])
+    each = right / np.maximum(chosen, 1)
+    shares = np.array([(true == c).mean() for c in classes])
+    return dict(zip(PRECISIONS, (float(each.mean()), float(each @ shares)), strict=True))
 
 
 def accounted(block: Block, seed: int, setting: dict[str, Any], model: Any) -> dict[str, Any]:
