@@ -100,7 +100,7 @@ def test_streams_follow_from_the_key_and_no_name_of_them_from_the_seed(tmp_path)
         ({"seeds": 2}, "seeds: 1"),
         ({"checkpoint": "best_validation"}, "last epoch"),
         ({"delta": "auto"}, "delta: auto reads"),
-        ({"delta": "train_nodes^-1.1"}, "delta: train_nodes^-1.1 reads"),
+        ({"delta": "train_nodes^-1.1"}, r"train_nodes\^-1.1 reads"),
         ({"train_nodes": None}, "needs train_nodes"),
         ({"split_sides": "published"}, "splits by_id"),
         ({"tables": ["accuracy"]}, "no tables"),
