@@ -2,10 +2,10 @@
 
     python -m graphdp.audit.membership
 
-runs the attacks that the methods' `audit.py` name as `MEMBERSHIP`, at every ε of the papers' grid,
-and writes `membership.csv` beside this file: a line for each attack and ε, with the claimed ε's
-basis, adjacency, δ and status, `accuracy`, `auc` and `tpr` as of `membership`, and a lower bound
-on ε of 95 % confidence.
+runs the attacks that the methods' `audit.py` name as `MEMBERSHIP`, at every ε of the papers' grid
+that has no line in `membership.csv` beside this file, and puts them there: a line for each attack
+and ε, with the claimed ε's basis, adjacency, δ and status, `accuracy`, `auc` and `tpr` as of
+`membership`, and a lower bound on ε of 95 % confidence. What has no line was not measured.
 """
 
 import argparse
@@ -106,13 +106,19 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m graphdp.audit.membership")
     parser.add_argument("--threads", type=int, default=1, help="of torch (default: 1)")
     torch.set_num_threads(parser.parse_args(arguments).threads)
-    lines = []
-    for attack in attacks():
-        for epsilon in EPSILONS:
-            lines.append(point(attack, epsilon))
-            print(*lines[-1].values(), flush=True)
-    with io.atomic_path(FILE) as temporary:
-        pd.DataFrame(lines).to_csv(temporary, index=False, lineterminator="\n")
+    asked = {(one.method, one.title, e): one for one in attacks() for e in EPSILONS}
+    lines = {}
+    if FILE.exists():
+        for line in pd.read_csv(FILE).to_dict("records"):
+            lines[line["method"], line["attack"], line["epsilon"]] = line
+    for place, attack in asked.items():
+        if place in lines:
+            continue
+        lines[place] = point(attack, place[-1])
+        print(*lines[place].values(), flush=True)
+        found = pd.DataFrame([lines[one] for one in asked if one in lines])
+        with io.atomic_path(FILE) as temporary:
+            found.to_csv(temporary, index=False, lineterminator="\n")
 
 
 if __name__ == "__main__":

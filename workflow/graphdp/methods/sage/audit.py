@@ -244,7 +244,7 @@ def _membership(phases: tuple[str, ...]) -> Attack:
         return tuple(sum(one[phase] for phase in phases) for one in found)
 
     title = "rounds" if len(phases) == 1 else "rounds and noisy sum"
-    return Attack("sage", title, claim.reference, _NODE_DELTA, scores, 150)
+    return Attack("sage", title, claim.reference, _NODE_DELTA, scores, 100)
 
 
 #: Without and with the noisy sum for inference. A plan of exact inference needs a line more.
