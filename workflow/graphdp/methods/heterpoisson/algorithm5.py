@@ -8,8 +8,9 @@ It runs the rounds without node 0, adds a canary k e to a round's sum, and compa
   one direction   all that is looked at lies along the canary
 
 With k ~ ρ the law is the theorem's own, which Lemma 1 covers on a line: whatever looks along one
-direction stays below the claim, and the printed audit cannot see that it is violated. Repaired, k ~ ρ always enters, the two
-worlds have noise of their own, and the norm of the rest of the sum tells the noise's scale.
+direction stays below the claim, and the printed audit cannot see that it is violated. Repaired,
+k ~ ρ always enters, the two worlds have noise of their own, and the norm of the rest of the sum
+tells the noise's scale.
 
 How observations become an ε is not printed: here a run's score is the sum over its rounds, in the
 repaired audit of their log-likelihood ratios.
