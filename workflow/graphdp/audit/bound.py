@@ -34,6 +34,10 @@ _CAUTION = 1e-4
 # Noise multipliers between which `noise_bound` searches.
 _LEAST_NOISE, _MOST_NOISE = 0.2, 1e3
 
+#: (noise multiplier, interval of losses, whether to round up) -> dp-accounting's privacy loss
+#: distribution, for both directions.
+Losses = Callable[[float, float, bool], Any]
+
 
 @dataclass(frozen=True)
 class Bound:
@@ -186,11 +190,31 @@ def refuted_noise(
         raise GraphDPError(
             f"{plan.method}, {plan.level} level: no trade-off is known; use lower_bound"
         )
-    losses = np.linspace(0.0, 12.0, 121)
+    return _smallest_refuted(functools.partial(_loss_distribution, composition), delta, refuted)
+
+
+def noise_bound_of_worlds(bound: Bound, losses: Losses) -> Bound:
+    """As `noise_bound`, by the trade-off of the two worlds of an attack themselves.
+
+    For a plan of which no lower bound on ε is known, or whose analysis reveals more than is seen:
+    the worlds' own ε is then a lower bound for whatever runs these steps with some noise.
+    """
+
+    def refuted(places: np.ndarray, allowed: np.ndarray) -> bool:
+        return bool((bound.rate_low > np.exp(places) * bound.rate_high + allowed).any())
+
+    noise, epsilon = _smallest_refuted(losses, bound.delta, refuted)
+    return replace(bound, analysis="noise", mu=None, epsilon=epsilon, noise_multiplier=noise)
+
+
+def _smallest_refuted(
+    losses: Losses, delta: float, refuted: Callable[[np.ndarray, np.ndarray], bool]
+) -> tuple[float | None, float]:
+    places = np.linspace(0.0, 12.0, 121)
 
     def without(noise: float) -> bool:
-        allowed = _loss_distribution(composition, noise, 5e-3).get_delta_for_epsilon(losses)
-        return refuted(losses, np.asarray(allowed))
+        allowed = losses(noise, 5e-3, True).get_delta_for_epsilon(places)
+        return refuted(places, np.asarray(allowed))
 
     low, high = _LEAST_NOISE, 2.0
     while not without(high):
@@ -200,8 +224,7 @@ def refuted_noise(
     while high > low * 1.002:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if without(middle) else (middle, high)
-    tight = _loss_distribution(composition, high, 1e-3, pessimistic=False)
-    return high, float(tight.get_epsilon_for_delta(delta))
+    return high, float(losses(high, 1e-3, False).get_epsilon_for_delta(delta))
 
 
 def _loss_distribution(

@@ -8,6 +8,7 @@ from typing import Any
 from graphdp.audit.bound import lower_bound
 from graphdp.audit.claims import Claim
 from graphdp.audit.detectable import replaced
+from graphdp.audit.membership import Attack
 from graphdp.graphs import perturbation
 from graphdp.methods.sage import edge_attack, node_attack, worst_attack
 from graphdp.methods.sage.edge_attack import Edge
@@ -229,6 +230,25 @@ def _worst_claims() -> list[Claim]:
     ]
 
 
+def _membership(phases: tuple[str, ...]) -> Attack:
+    """PNPiGNNs' Figure 8c attacks DP-GNN (there "NDP"); phases: what the attacker sees."""
+    claim = _worst_claims()[0]
+    setting = {"max_degree": worst_attack.MAX_DEGREE, "epochs": 4, "max_grad_norm": 1.0}
+    setting |= {"batch_size": len(worst_attack.TRAIN)}
+
+    def scores(calibration: Calibration, draws: int, seed: int):
+        found = (
+            worst_attack.worst_scores(calibration, setting, world, draws, seed)
+            for world in ("present", "absent")
+        )
+        return tuple(sum(one[phase] for phase in phases) for one in found)
+
+    title = "rounds" if len(phases) == 1 else "rounds and noisy sum"
+    return Attack("sage", title, claim.reference, _NODE_DELTA, scores, 100)
+
+
+#: Without and with the noisy sum for inference. A plan of exact inference needs a line more.
+MEMBERSHIP = (_membership(("classifier",)), _membership(("classifier", "aggregation")))
 #: Printed below the table of audits.
 NOTES = (
     "SAGE, edge level: pure ε, whose δ is 0; the bounds are taken at the δ that is shown. The only "
