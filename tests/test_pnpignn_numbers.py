@@ -167,19 +167,26 @@ def test_the_docs_numbers_are_the_shipped_ones():
 
 
 def test_figure_8_draws_what_there_is_and_says_what_is_not():
+    said = {"status": "refuted", "adjacency": "participant", "delta": 1e-3}
+    ours = {"method": "heterpoissonsml", "attack": "whole sums", **said}
+    attacks = pd.DataFrame(
+        [{**ours, "epsilon": 2.0, "accuracy": 0.5}, {**ours, "epsilon": 4.0, "accuracy": 0.75}]
+    )
     audits = pd.DataFrame(
         [
-            ("HeterPoisson", "heterpoissonsml", "as published", 2.0, 1.2, 0.5),
-            ("HeterPoisson", "heterpoissonsml", "as published", 4.0, 5.0, 0.75),
-            ("NDP (DP-GNN)", "sage", "as published", 2.0, 0.4, None),
+            ("heterpoissonsml", "as published", 2.0, 1.2),
+            ("heterpoissonsml", "as published", 4.0, 5.0),
+            ("sage", "as published", 2.0, 0.4),
         ],
         columns=list(drawn.AUDIT_COLUMNS),
     )
-    panels = {ax.get_title()[:3]: ax for ax in drawn.attacks_and_audits(audits).axes}
+    figure = drawn.attacks_and_audits(attacks, audits)
+    panels = {ax.get_title()[:3]: ax for ax in figure.axes}
     (attack, _), (audit, claim) = panels["(a)"].get_lines(), panels["(b)"].get_lines()
     assert list(attack.get_ydata()) == [50, 75] and list(attack.get_xdata()) == [2, 4]
+    assert panels["(a)"].get_xlabel() == "claimed ε (participant, δ = 0.001)"
     assert list(audit.get_ydata()) == [1.2, 5.0] and claim.get_label() == "the claim"
     assert "no such audit has been run" in panels["(c)"].texts[0].get_text().replace("\n", " ")
     assert len(panels["(d)"].get_lines()) == 2
-    empty = drawn.attacks_and_audits(audits.iloc[:0])
+    empty = drawn.attacks_and_audits(attacks.iloc[:0], audits.iloc[:0])
     assert all(ax.texts for ax in empty.axes)

@@ -55,8 +55,9 @@ FIGURES: dict[str, Drawing] = {
     "pnpignn_figure8": Drawing(
         "PNPiGNNs Figure 8",
         computed.figure8,
-        "Membership inference (a, c) and audits (b, d) of HeterPoisson and of NDP, as far as "
-        "`snakemake audit` has left results. A bound above the dashed line refutes its claim.",
+        "Membership inference (a, c), measured once and shipped, and audits (b, d) of HeterPoisson "
+        "and of NDP, as far as `snakemake audit` has left results. A bound above the dashed line "
+        "refutes its claim.",
     ),
     "pnpignn_figure9": Drawing(
         "PNPiGNNs Figure 9",

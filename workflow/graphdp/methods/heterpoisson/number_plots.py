@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from graphdp import io
+from graphdp.audit import membership
 from graphdp.methods.heterpoisson import numbers
 from graphdp.paper import style
 from graphdp.paper.labels import basis_text, method_name
@@ -189,82 +190,84 @@ _OURS, _NDP = "HeterPoisson", "NDP (DP-GNN)"
 
 
 def figure8(rows: pd.DataFrame, context: Mapping) -> Figure:
-    """Attacks and audits, of what `snakemake audit` has left."""
-    return attacks_and_audits(read_audits(AUDITS))
+    """Attacks as shipped, and audits of what `snakemake audit` has left."""
+    return attacks_and_audits(pd.read_csv(membership.FILE), read_audits(AUDITS))
+
+
+AUDIT_COLUMNS = ("method", "variant", "epsilon", "lower_bound")
 
 
 def read_audits(folder: Path) -> pd.DataFrame:
-    """What Figure 8 shows of audit results: the frame that `attacks_and_audits` draws.
-
-    Membership accuracy is `membership_accuracy` among an audit's `details`, where it has it.
-    """
+    """Of audit results, what panels b and d show: a line for each, with AUDIT_COLUMNS."""
     found = []
     for path in sorted(folder.glob("*.json")):
         result = io.read_json(path)
         method = result.get("method", "")
-        if method.startswith("heterpoisson") or (method == "sage" and result["level"] == "node"):
-            found.append(
-                {
-                    "target": _OURS if method.startswith("heterpoisson") else _NDP,
-                    "method": method,
-                    "variant": f"{basis_text(result['basis'])}, {result['status']}",
-                    "claimed_epsilon": result["claimed_epsilon"],
-                    "lower_bound": result["lower_bound"],
-                    "membership_accuracy": (result.get("details") or {}).get("membership_accuracy"),
-                }
-            )
+        if _target(method) == _OURS or (method == "sage" and result["level"] == "node"):
+            variant = f"{basis_text(result['basis'])}, {result['status']}"
+            found.append((method, variant, result["claimed_epsilon"], result["lower_bound"]))
     return pd.DataFrame(found, columns=list(AUDIT_COLUMNS))
 
 
-AUDIT_COLUMNS = (
-    "target", "method", "variant", "claimed_epsilon", "lower_bound", "membership_accuracy"
-)  # fmt: skip
+def _target(method: str) -> str:
+    return _OURS if method.startswith("heterpoisson") else _NDP
 
 
-def attacks_and_audits(audits: pd.DataFrame) -> Figure:
+def attacks_and_audits(attacks: pd.DataFrame, audits: pd.DataFrame) -> Figure:
     """Figure 8: accuracy of membership inference (a, c) and audited ε (b, d) against the claim.
 
-    audits: one line per audit: target ("HeterPoisson" or "NDP (DP-GNN)"), method (its id), variant
-    (which of its claims, text), claimed_epsilon, lower_bound (95 %), membership_accuracy (fraction,
-    or missing). A panel without a line says so.
+    attacks: as `graphdp.audit.membership` writes them. audits: as of `read_audits`. Lower bounds
+    hold with 95 % confidence. A panel without a line says so.
     """
+    attacks = attacks.assign(
+        variant=[f"{a}, {s}" for a, s in zip(attacks["attack"], attacks["status"], strict=True)]
+    )
     places = [
         (f"({letter}) {what}, {target}", target, column)
         for letter, what, target, column in (
-            ("a", "membership inference", _OURS, "membership_accuracy"),
+            ("a", "membership inference", _OURS, "accuracy"),
             ("b", "audit", _OURS, "lower_bound"),
-            ("c", "membership inference", _NDP, "membership_accuracy"),
+            ("c", "membership inference", _NDP, "accuracy"),
             ("d", "audit", _NDP, "lower_bound"),
         )
     ]
     with style.theme():
         figure, _, titled = style.titled_panels([title for title, *_ in places])
         for (_, target, column), ax in zip(places, titled, strict=True):
-            mine = audits[(audits["target"] == target) & audits[column].notna()]
-            mine = mine[np.isfinite(mine["claimed_epsilon"].astype(float))]
+            mine = audits if column == "lower_bound" else attacks
+            mine = mine[mine["method"].map(_target) == target]
+            mine = mine[np.isfinite(mine["epsilon"].astype(float))]
             if mine.empty:
                 empty_panel(ax, "no such audit has been run")
                 continue
-            variants = list(dict.fromkeys(zip(mine["method"], mine["variant"], strict=True)))
-            for number, (method, variant) in enumerate(variants):
-                line = mine[(mine["method"] == method) & (mine["variant"] == variant)]
-                values = line[column].astype(float) * (100 if column != "lower_bound" else 1)
+            for number, ((method, variant), line) in enumerate(
+                mine.groupby(["method", "variant"], sort=False)
+            ):
+                values = line[column].astype(float) * (100 if column == "accuracy" else 1)
                 ax.plot(
-                    line["claimed_epsilon"],
+                    line["epsilon"],
                     values,
-                    ls="none",
+                    ls="-" if column == "accuracy" else "none",
+                    lw=0.8,
                     color=style.method_style(method)[0],
                     marker=style.SERIES_MARKERS[number % len(style.SERIES_MARKERS)],
                     label=f"{method_name(method)}: {variant}",
                 )
-            ax.set_xlabel("claimed ε (δ, adjacency: results/audit/audit.md)")
             if column == "lower_bound":
-                top = float(mine["claimed_epsilon"].max()) * 1.1
+                ax.set_xlabel("claimed ε (δ, adjacency: results/audit/audit.md)")
+                top = float(mine["epsilon"].max()) * 1.1
                 ax.plot([0, top], [0, top], color="0.5", ls="--", lw=1, label="the claim")
                 ax.set_ylabel("lower bound on ε, 95 %")
             else:
+                ax.set_xlabel(f"claimed ε ({_said(mine)})")
                 ax.axhline(50, color="0.5", ls="--", lw=1, label="guessing")
                 ax.set_ylabel("attack accuracy, %")
             ax.margins(y=0.2)
             ax.legend(fontsize=7, framealpha=0.8, edgecolor="none")
         return figure
+
+
+def _said(attacks: pd.DataFrame) -> str:
+    """Adjacency and δ of attacks, which are the same for all of a panel."""
+    ((adjacency, delta),) = {*zip(attacks["adjacency"], attacks["delta"], strict=True)}
+    return f"{adjacency}, δ = {delta:g}"
