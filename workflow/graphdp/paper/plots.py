@@ -44,11 +44,15 @@ ACCURACY_CAPTION = (
 
 @dataclass(frozen=True)
 class Drawing:
-    """How to draw a figure, and the words that go with it."""
+    """How to draw a figure, and the words that go with it.
+
+    of_study: whether its panels are of the study's datasets, not of one graph or of no model.
+    """
 
     title: str
     draw: Callable[[pd.DataFrame, Mapping], Figure]
     caption: str
+    of_study: bool = True
 
 
 def accuracy_figure(rows: pd.DataFrame, context: Mapping) -> Figure:

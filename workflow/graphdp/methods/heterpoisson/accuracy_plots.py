@@ -191,7 +191,7 @@ def _by_dataset(
             for name, mine in found[dataset].items():
                 _plot(ax, mine, name, looks[name])
             _epsilons(ax, shown[dataset])
-        everything = pd.concat(shown.values(), ignore_index=True)
+        everything = pd.concat(shown.values(), ignore_index=True) if shown else _nothing()
         absent = _absent(everything, line, context)
         finish(figure, axes, [""], absent, everything, _said(everything))
         return figure

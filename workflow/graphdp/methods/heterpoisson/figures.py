@@ -36,12 +36,14 @@ FIGURES: dict[str, Drawing] = {
         "How far one more node moves a gradient, against its out-edges: Erdős–Rényi graphs of 100 "
         "nodes, 10 classes, 100 seeds. The paper names neither the edge probability (0.1 here), "
         "nor the network (one layer, mean, 16 units), nor the features (16).",
+        of_study=False,
     ),
     "pnpignn_figure4": Drawing(
         "PNPiGNNs Figure 4",
         computed.figure4,
         "SML, Laplace and Gaussian noise of standard deviation 1. SML is a Gaussian whose own "
         "scale is drawn: on a line it is Laplace, but in more dimensions the norm tells the scale.",
+        of_study=False,
     ),
     "pnpignn_figure5": Drawing(
         "PNPiGNNs Figure 5",
@@ -58,6 +60,7 @@ FIGURES: dict[str, Drawing] = {
         "Membership inference (a, c), measured once and shipped, and audits (b, d) of HeterPoisson "
         "and of NDP, as far as `snakemake audit` has left results. A bound above the dashed line "
         "refutes its claim.",
+        of_study=False,
     ),
     "pnpignn_figure9": Drawing(
         "PNPiGNNs Figure 9",
@@ -76,6 +79,7 @@ FIGURES: dict[str, Drawing] = {
             "Accuracy against ε by convolution: as its authors' code runs it and as published, "
             "whose ε are claims (dashed), corrected, and the same network without neighbours; "
             "diamonds are the paper's.",
+            of_study=False,
         )
         for name in GRAPHS
     },
@@ -85,15 +89,18 @@ FIGURES: dict[str, Drawing] = {
         "δ(ε) of the published noise: what Theorems 1 and 2 claim, a lower bound on what is true "
         "in high dimension, and what an attack shows. The norm of the noise tells its scale, and a "
         "round with a small scale gives the node away.",
+        of_study=False,
     ),
     "pnpignn_noise": Drawing(
         "Noise by analysis",
         computed.noise_by_lists,
         "The noise that each corrected analysis asks for, by how many lists hold the node.",
+        of_study=False,
     ),
     "pnpignn_overlap": Drawing(
         "Noise by overlap rule",
         computed.noise_by_overlap,
         "The noise that meets ε = 2 with overlaps kept and dropped, beside the published claim.",
+        of_study=False,
     ),
 }
