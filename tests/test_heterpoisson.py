@@ -207,6 +207,27 @@ def test_official_predictions_keep_to_their_part_and_fill_up_with_strangers():
     assert alone > 20
 
 
+def test_official_predictions_of_nodes_that_a_split_leaves_out(monkeypatch):
+    made, setting = block(graph_of(5), "heterpoissonofficial")
+    whole = made.split(0)
+    some = replace(whole, val=whole.val[1:], test=whole.test[2:])
+    seen = []
+
+    def scores(model, lists, parts, count, coins):
+        seen.append([part.tolist() for part in parts])
+        return official(model, lists, parts, count, coins)
+
+    official = method.official_scores
+    monkeypatch.setattr(method, "official_scores", scores)
+    for split in (whole, some):
+        monkeypatch.setattr(type(made), "split", lambda self, seed, split=split: split)
+        ((_, _, fitted),) = method.fit(made, [setting])
+        assert len(fitted.predictions) == NODES
+    left = [*whole.val.tolist(), *whole.test[:2].tolist()]
+    assert seen[0] == [part.tolist() for part in (whole.train, whole.val, whole.test)]
+    assert seen[1] == [whole.train.tolist(), sorted(left), some.test.tolist()]
+
+
 def test_official_training_draws_strangers_of_training_nodes_where_it_is_inductive(monkeypatch):
     given = []
     monkeypatch.setattr(
