@@ -211,6 +211,7 @@ def test_official_predictions_of_nodes_that_a_split_leaves_out(monkeypatch):
     made, setting = block(graph_of(5), "heterpoissonofficial")
     whole = made.split(0)
     some = replace(whole, val=whole.val[1:], test=whole.test[2:])
+    none = replace(whole, test=np.append(whole.val, whole.test))
     seen = []
 
     def scores(model, lists, parts, count, coins):
@@ -219,13 +220,14 @@ def test_official_predictions_of_nodes_that_a_split_leaves_out(monkeypatch):
 
     official = method.official_scores
     monkeypatch.setattr(method, "official_scores", scores)
-    for split in (whole, some):
+    for split in (whole, some, none):
         monkeypatch.setattr(type(made), "split", lambda self, seed, split=split: split)
         ((_, _, fitted),) = method.fit(made, [setting])
         assert len(fitted.predictions) == NODES
     left = [*whole.val.tolist(), *whole.test[:2].tolist()]
     assert seen[0] == [part.tolist() for part in (whole.train, whole.val, whole.test)]
     assert seen[1] == [whole.train.tolist(), sorted(left), some.test.tolist()]
+    assert seen[2][1] == []
 
 
 def test_official_training_draws_strangers_of_training_nodes_where_it_is_inductive(monkeypatch):

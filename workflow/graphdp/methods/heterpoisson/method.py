@@ -208,7 +208,7 @@ def official_scores(model: Any, lists: Any, parts: Any, count: int, coins: Any) 
 
     from graphdp.methods.heterpoisson.bags import with_strangers
 
-    order, found = [coins.permutation(part) for part in parts], []
+    order, found = [coins.permutation(part) for part in parts if len(part)], []
     for nodes in order:
         bags = with_strangers(lists.some_of(nodes, count, coins), lists, count, nodes, coins)
         found.append(model.scores(bags))
