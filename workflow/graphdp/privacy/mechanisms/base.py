@@ -202,6 +202,11 @@ class Mechanism(ABC):
         """Standard deviation of its Gaussian noise; None if it has none."""
         return None if self.noise_unit is None else noise_multiplier * self.noise_unit
 
+    def noise_levels(self, noise_multiplier: float) -> dict[str, float]:
+        """The deviations of its Gaussian noise by name, if it has any: σ, and who draws what."""
+        std = self.noise_std(noise_multiplier)
+        return {} if std is None else {"noise_std": std}
+
     def execution(
         self, noise_multiplier: float, num_train: int, max_grad_norm: float | None
     ) -> Execution | None:
