@@ -153,7 +153,8 @@ def test_a_party_s_noise_has_the_law_that_is_accounted(std):
 
 
 def test_noise_is_of_the_party_the_stream_and_the_round():
-    names = [shares.noise_name(NOISE, party, one) for party in range(3) for one in ROUNDS]
+    secrets = [shares.noise_secret(NOISE, party) for party in range(3)]
+    names = [shares.noise_name(secret, one) for secret in secrets for one in ROUNDS]
     assert len(set(names)) == 9
     drawn = [party_noise(name, (50, 3), 1.0) for name in names]
     assert all((drawn[0] != other).any() for other in drawn[1:])
@@ -313,9 +314,8 @@ def test_dummies_change_no_sum_and_are_counted():
     found = released(with_zeros)
     in_memory = released(InMemory(*pairs(), USERS, 3, NOISE))
     assert all((a == b).all() for a, b in zip(found, in_memory, strict=True))
-    sent = sum(
-        dummies((*NOISE, "party", party, "dummies"), USERS, 3, 1.0).sum() for party in range(3)
-    )
+    secrets = [shares.noise_secret(NOISE, party) for party in range(3)]
+    sent = sum(dummies((secret, "dummies"), USERS, 3, 1.0).sum() for secret in secrets)
     assert with_zeros.traffic == expected_bytes(int(sent))
 
 

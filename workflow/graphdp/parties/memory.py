@@ -4,7 +4,7 @@ import numpy as np
 from scipy import sparse
 
 from graphdp.parties.fixed_point import party_noise
-from graphdp.parties.shares import Round, noise_name
+from graphdp.parties.shares import Round, noise_name, noise_secret
 
 
 class InMemory:
@@ -18,7 +18,7 @@ class InMemory:
     ):
         ones = np.ones(len(keys), np.int64)
         self._pairs = sparse.csr_matrix((ones, (keys, senders)), shape=(num_keys, num_keys))
-        self._parties, self._name = parties, name
+        self._secrets = [noise_secret(name, party) for party in range(parties)]
 
     def __enter__(self) -> "InMemory":
         return self
@@ -29,6 +29,6 @@ class InMemory:
     def add_up(self, one: Round, rows: np.ndarray) -> np.ndarray:
         """The released sums of a round's rows, int64 (n, C) both."""
         sums = self._pairs @ rows
-        for party in range(self._parties):
-            sums += party_noise(noise_name(self._name, party, one), rows.shape, one.party_std)
+        for secret in self._secrets:
+            sums += party_noise(noise_name(secret, one), rows.shape, one.party_std)
         return sums

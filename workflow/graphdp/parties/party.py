@@ -73,7 +73,7 @@ async def work(spec: dict[str, Any]) -> None:
             while not last:
                 keys, values, last = await _pairs(shuffler, one, n)
                 total += sum_by_key(keys, values, n)
-            name = noise_name(tuple(spec["noise"]), party, one)
+            name = noise_name(spec["noise"], one)
             noise = party_noise(name, total.shape, one.party_std)
             total += noise.view(np.uint64)
             total += mask(party, seeds, one.stream, one.number, total.shape)
@@ -120,8 +120,9 @@ def _own_pairs(spec: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     """(keys, chosen parties) of the party's dummies, drawn once for all rounds."""
     if not spec["count_std"]:
         return np.zeros(0, np.uint32), np.zeros((0, spec["shares"]), np.uint8)
-    name = (*spec["noise"], "party", spec["party"], "dummies")
-    drawn = dummies(name, spec["num_keys"], spec["mean_dummies"], spec["count_std"])
+    drawn = dummies(
+        (spec["noise"], "dummies"), spec["num_keys"], spec["mean_dummies"], spec["count_std"]
+    )
     keys = np.repeat(np.arange(spec["num_keys"], dtype=np.uint32), drawn)
     chosen = choose_parties(
         len(keys), spec["parties"], spec["shares"], (spec["secret"], "choice", spec["party"])

@@ -23,6 +23,7 @@ from graphdp.parties.shares import (
     VALUE_BYTES,
     Round,
     choose_parties,
+    noise_secret,
     split_rows,
 )
 from graphdp.parties.shuffler import SILENT, accept, all_there
@@ -160,7 +161,8 @@ class Session:
                 for other in range(self._parties)
                 if other != number
             }
-            more = {"party": number, "seeds": seeds, "noise": self._noise, **self._dummies}
+            noise = noise_secret(self._noise, number)
+            more = {"party": number, "seeds": seeds, "noise": noise, **self._dummies}
             await self._launch(name, spec(name, addresses) | more)
         self._users = await connect(spec("users", addresses), "shuffler", "users")
         await all_there(ready, names, self._links, self._start_timeout)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphdp.noise import Words
+from graphdp.rng import stream_key
 
 #: Streams of rounds, by the number that frames carry.
 STREAMS = ("features", "labels")
@@ -26,9 +27,17 @@ class Round:
         return f"round {self.number + 1} of {self.stream}"
 
 
-def noise_name(name: tuple, party: int, one: Round) -> tuple:
+def noise_secret(name: tuple, party: int) -> str:
+    """What names a party's noise: of a model's name, which no party knows.
+
+    It is all that a party's process is told, so that it cannot draw the noise of others.
+    """
+    return stream_key(*name, "party", party).hex()
+
+
+def noise_name(secret: str, one: Round) -> tuple:
     """What names a party's noise in a round."""
-    return *name, "party", party, one.stream, one.number
+    return secret, one.stream, one.number
 
 
 def uniform(name: tuple, shape: tuple[int, ...]) -> np.ndarray:
