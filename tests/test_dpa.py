@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ensemble_fixture import one_thread  # noqa: F401
-from graphdp import cli
+from graphdp import cli, noise
 from graphdp.data.graph import Graph, csr_from_edges
 from graphdp.data.split import split_of
 from graphdp.errors import GraphDPError
@@ -19,9 +19,10 @@ from graphdp.methods.dpa.plan import COUNTS, FIRST, LABELS, LATER, analyses, dpa
 from graphdp.methods.registry import card
 from graphdp.methods.settings import key
 from graphdp.parties import session
-from graphdp.privacy import calibrated
+from graphdp.privacy import calibrated, statement
 from graphdp.privacy.accounting.closed_form import gaussian_epsilon
 from graphdp.privacy.composition import epsilon_at
+from graphdp.privacy.statement_form import Data
 from graphdp.privacy.statement_words import inference, protection, releases
 from graphdp.workflow.calibrations import calibrate_cell
 
@@ -148,6 +149,19 @@ def test_a_statement_says_that_own_rows_are_covered():
     assert not any("own prediction" in one for one in said.not_protected)
     bare = replace(plan, own_row_covered=False)
     assert not {o.what: o.covered for o in releases(bare, "reproduction")}["noisy aggregates"]
+
+
+def test_a_statement_adds_what_the_drawn_noise_may_lose():
+    """2 (√(N 2⁻⁵⁴ · 60) + 2⁻¹⁸ · 60) at the most numbers that a model may draw."""
+    most = 2 * (math.sqrt(noise.MOST_DRAWS * 2.0**-54 * 60) + 60 * 2.0**-18)
+    made, _ = block(max_degree=3)
+    (entry,) = made.calibrations
+    data = Data(name="g", fingerprint="f", nodes=NODES, directed_edges=400,
+                train_nodes=entry["num_train"], undirected=True)  # fmt: skip
+    rng = statement._random_numbers(entry, data, "reproduction")
+    ideal = noise.as_drawn(float(entry["target_epsilon"]), entry["delta"])
+    assert rng.drawn_epsilon - ideal[0] == pytest.approx(0.031)
+    assert most <= 0.031
 
 
 # --- what is run ----------------------------------------------------------------------------------

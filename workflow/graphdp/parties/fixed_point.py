@@ -7,7 +7,8 @@ Nothing here imports torch: the parties' processes start with this.
 σ is 2³⁰ steps (64 as a real number) or less, so that the chance of a cell is wrong by a factor
 within 1 ± 2⁻²⁷, near the origin 1 ± 2⁻¹⁸. As in `graphdp.noise`, for N numbers of v or y and
 outside of a chance of 1e-25, ε grows by less than 2 (√(N 2⁻⁵⁴ · 60) + 2⁻¹⁸ · 60): for ten rounds
-over 2,708 users by three parties 0.0009 with 64 columns and 0.0023 with 1,433, for N = 2³³ 0.011.
+over 2,708 users by three parties 0.0009 with 64 columns and 0.0023 with 1,433; for N = 2³⁶, the
+most that a model may draw, 0.031, which statements add (`DistributedGaussian.drawn_epsilon`).
 """
 
 import numpy as np

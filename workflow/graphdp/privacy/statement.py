@@ -175,6 +175,8 @@ def _random_numbers(entry: dict[str, Any], data: Data, release: str) -> Rng:
     drawn = float(target), delta
     if calibrated.phases(entry):
         drawn = noise.as_drawn(*drawn)
+        more = max(m.drawn_epsilon for m in Plan.from_dict(entry["plan"]).mechanisms)
+        drawn = drawn[0] + more, drawn[1]
     if parts := calibrated.pure_epsilons(entry):  # every ordered pair of nodes at most
         pairs = data.nodes * (data.nodes - 1)
         drawn = coins.as_drawn(drawn[0], pairs, drawn[1], min(parts.values()))

@@ -182,6 +182,8 @@ class Mechanism(ABC):
     publishes: ClassVar[Output | None] = None
     #: Whether its records are sub-graphs, for which in-lists are bounded too.
     reads_sub_graphs: ClassVar[bool] = False
+    #: What its noise as drawn adds to ε where `graphdp.noise.as_drawn` does not hold for it.
+    drawn_epsilon: ClassVar[float] = 0.0
     #: What a prediction reads, where this mechanism decides it.
     inference: ClassVar[str] = ""
 

@@ -113,6 +113,8 @@ class DistributedGaussian(Mechanism):
     """
 
     kind: ClassVar[str] = "distributed_gaussian"
+    #: For up to 2^36 numbers: `graphdp.parties.fixed_point`.
+    drawn_epsilon: ClassVar[float] = 0.031
 
     query: str
     sensitivity: Sensitivity
