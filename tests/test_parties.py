@@ -19,6 +19,7 @@ from graphdp.parties.memory import InMemory
 from graphdp.parties.session import Session
 from graphdp.parties.shares import Round, link_bytes, mask, split_rows, sum_by_key, uniform
 from graphdp.privacy import pair_sums
+from graphdp.privacy.mechanisms.distributed_gaussian import party_std
 from test_parties_frames import SECRET, STUDY, Writer
 
 USERS, PAIRS_SENT, COLUMNS = 40, 120, 5
@@ -160,6 +161,17 @@ def test_noise_is_of_the_party_the_stream_and_the_round():
     drawn = [party_noise(name, (50, 3), 1.0) for name in names]
     assert all((drawn[0] != other).any() for other in drawn[1:])
     assert (drawn[0] == party_noise(names[0], (50, 3), 1.0)).all()
+
+
+def test_a_colluder_without_its_noise_still_faces_what_is_accounted():
+    """Within six standard errors: wrong once in 1e-8 runs."""
+    std = 2.0
+    one = Round("features", 0, 200, party_std(std, 3, 1))
+    rows = rows_of(one)
+    found, exact = (InMemory(*pairs(), USERS, m, NOISE).add_up(one, rows) for m in (3, 0))
+    name = shares.noise_name(shares.noise_secret(NOISE, 1), one)
+    left = decode(found - exact - party_noise(name, rows.shape, one.party_std))
+    assert abs(left.var() / std**2 - 1) < 6 * np.sqrt(2 / left.size)
 
 
 def test_dummies_have_the_mean_and_deviation_that_are_accounted():
