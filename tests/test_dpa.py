@@ -25,6 +25,7 @@ from graphdp.privacy.composition import epsilon_at
 from graphdp.privacy.statement_form import Data
 from graphdp.privacy.statement_words import inference, protection, releases
 from graphdp.workflow.calibrations import calibrate_cell
+from test_parties import certificate
 
 NODES, CLASSES = 120, 3
 EDGE = "calibrate dpa --level edge --epsilon 2 --delta 1e-5 --feature-layers 10 --label-layers 8"
@@ -280,16 +281,24 @@ def test_the_released_rows_are_the_sums_with_the_delivered_noise(monkeypatch):
             assert not rows[made.split(0).test].any()
 
 
-def test_both_transports_train_the_same_model():
+def test_both_transports_train_the_same_model_encrypted_or_not(tmp_path):
     models = []
+    certificate(tmp_path)
     for transport in (None, "tcp"):
-        made, setting = block(max_degree=3, transport=transport)
+        tls = str(tmp_path) if transport else None
+        made, setting = block(max_degree=3, transport=transport, tls=tls)
         ((_, _, model),) = method.fit(made, [setting])
         models.append(model)
         assert ("transport" in setting) == (transport == "tcp")
     for name, value in models[0].parameters.items():
         assert (value == models[1].parameters[name]).all()
     assert models[0].executed == models[1].executed
+
+
+def test_missing_certificates_are_named(tmp_path):
+    made, setting = block(max_degree=3, transport="tcp", tls=str(tmp_path))
+    with pytest.raises(GraphDPError, match=r"there is no .*certificate\.pem"):
+        method.fit(made, [setting])
 
 
 def test_a_session_that_fails_leaves_no_model(monkeypatch):

@@ -267,7 +267,7 @@ def test_a_party_that_is_silent_is_named():
     def stop(rounds):
         os.kill(rounds.processes["party 1"], signal.SIGSTOP)
 
-    failing(stop, r"round 2 of features: .*party 1 sent nothing for", timeout=3.0)
+    failing(stop, r"round 2 of features: .*party 1 sent nothing for", timeout=5.0)
 
 
 def test_a_silent_user_ends_the_session_before_anything_is_forwarded():
@@ -316,13 +316,13 @@ def certificate(folder):
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .sign(key, hashes.SHA256())
     )
-    (folder / "c.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    (folder / "k.pem").write_bytes(
+    for name in ("certificate.pem", "authority.pem"):
+        (folder / name).write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    (folder / "key.pem").write_bytes(
         key.private_bytes(
             serialization.Encoding.PEM,
             serialization.PrivateFormat.PKCS8,
             serialization.NoEncryption(),
         )
     )
-    path = str(folder / "c.pem")
-    return {"certificate": path, "authority": path, "key": str(folder / "k.pem")}
+    return {name: str(folder / f"{name}.pem") for name in ("certificate", "key", "authority")}

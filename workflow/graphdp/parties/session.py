@@ -65,7 +65,7 @@ class Session:
         mean_dummies: int = 0,
         host: str = "127.0.0.1",
         tls: dict[str, str] | None = None,
-        timeout: float = 10.0,
+        timeout: float = 20.0,
         start_timeout: float = 120.0,
         secret: str = "",
     ):

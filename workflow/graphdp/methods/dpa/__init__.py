@@ -54,6 +54,14 @@ class Shared(Training):
         description="tcp: parties and shuffler are processes of their own, on this machine; if not "
         "given their sums are made in one process, with the same result",
     )
+    listen: str | None = Field(
+        None, description="tcp: the host at which processes listen; 127.0.0.1 if not given"
+    )
+    tls: str | None = Field(
+        None,
+        description="tcp: a folder with certificate.pem, key.pem and authority.pem, for encrypted "
+        "links",
+    )
 
 
 class Edge(Shared):
@@ -120,7 +128,7 @@ CARDS = (
         plan=plan_settings,
         analyses=f"{PLAN}:analyses",
         stages=(Stage("fit", "graphdp.methods.dpa.method:fit", settings=whole, store=ROWS),),
-        look=("#d55e00", "D"),
+        look=("#332288", "<"),
         last_epoch=("none", "edge", "node"),
         examples=(
             "--level edge --epsilon 2 --delta 1e-5 --feature-layers 10 --label-layers 8 --json",
@@ -136,7 +144,7 @@ CARDS = (
         plan=official_plan_settings,
         analyses=f"{PLAN}:published_analyses",
         stages=(Stage("fit", "graphdp.methods.dpa.official:fit", settings=whole, store=ROWS),),
-        look=("#8c564b", "d"),
+        look=("#aa4499", ">"),
         as_implemented_of="dpa",
         last_epoch=("none", "node"),
         words=WORDS,

@@ -18,11 +18,13 @@ alone; `plan.py` has what that costs, `official.py` that method.
 
 import contextlib
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from graphdp.errors import GraphDPError
 from graphdp.methods.block import Block
 from graphdp.methods.dpa import plan_settings
 from graphdp.methods.dpa.plan import COUNTS, FIRST, LABELS, LATER
@@ -33,6 +35,9 @@ from graphdp.privacy import calibrated, execution
 from graphdp.privacy.execution import Execution
 from graphdp.privacy.mechanisms.distributed_gaussian import party_std
 from graphdp.privacy.pair_sums import FRACTION_BITS, check_ring, mean_dummies
+
+#: Hyperparameters that change how a model is made and not the model.
+_CARRIED_OUT = ("transport", "listen", "tls")
 
 
 def fit(block: Block, settings: list[dict[str, Any]]) -> list[tuple[int, dict[str, Any], Any]]:
@@ -64,7 +69,7 @@ def _fit(block: Block, seed: int, setting: dict[str, Any]) -> Any:
 
 def asked(setting: dict[str, Any]) -> str:
     """What names a model's streams: its setting, however it is carried out."""
-    return key({name: value for name, value in setting.items() if name != "transport"})
+    return key({name: value for name, value in setting.items() if name not in _CARRIED_OUT})
 
 
 def kept_pairs(block: Block, seed: int, setting: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
@@ -72,7 +77,6 @@ def kept_pairs(block: Block, seed: int, setting: dict[str, Any]) -> tuple[np.nda
 
     Raises `GraphDPError` if a user would send more.
     """
-    from graphdp.errors import GraphDPError
     from graphdp.graphs.bounds import bound_name
     from graphdp.graphs.degree import apply_mask, keep_edges
 
@@ -133,7 +137,8 @@ class _Rounds:
             from graphdp.parties.session import Session
 
             shares, pairs = self._setting["shares"], (self._senders, self._keys, self._n)
-            return Session(*pairs, parties, shares, name, self._due, **counts)
+            links = {"host": self._setting.get("listen", "127.0.0.1"), "tls": _tls(self._setting)}
+            return Session(*pairs, parties, shares, name, self._due, **counts, **links)
         from graphdp.parties.memory import InMemory
 
         return InMemory(self._senders, self._keys, self._n, parties, name)
@@ -179,6 +184,18 @@ class _Rounds:
             phase: replace(execution.together(drawn), records=drawn[0].records)
             for phase, drawn in self._drawn.items()
         }
+
+
+def _tls(setting: dict[str, Any]) -> dict[str, str] | None:
+    """The files of encrypted links, if they are asked for. Raises `GraphDPError` without them."""
+    if "tls" not in setting:
+        return None
+    names = ("certificate", "key", "authority")
+    found = {name: str(Path(setting["tls"]) / f"{name}.pem") for name in names}
+    for path in found.values():
+        if not Path(path).is_file():
+            raise GraphDPError(f"tls: there is no {path}; put certificate, key and authority there")
+    return found
 
 
 def _phase(stream: str, number: int) -> str:
