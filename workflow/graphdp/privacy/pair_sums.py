@@ -35,16 +35,17 @@ lists again.
 - *Labels*: one-hot rows or zeros (test users), so as features without negative entries.
 - *Counts of pairs*: key by key as above with h = 1: 1, √2, √D, √(2D), and √2, √6 if sampled.
 
-All are tight: `tests/test_pair_sums.py` looks at every small graph and at the worst rows.
+All are tight: `tests/test_pair_sums.py` looks at lists of small graphs and at the worst rows. They
+rest on norms and signs alone, and so hold for rows in fixed point.
 
 **Distributed noise.** Party p adds Gaussian noise of variance σ² / (m - t_c), so that what the at
 most t_c colluders do not know has variance σ²; all of it together has σ² m / (m - t_c). This needs
 the masks: without them a party that got no pair for a key would send its bare noise, and only
 t - t_c parties' noise would count.
 
-**Fixed point.** h is cut towards zero to 24 fractional bits, which makes no norm larger, and
-Σ q² ≤ 2⁴⁸ is checked in integers. Nothing wraps around (`check_ring`): a bound on n keys, m parties
-and σ, all public. A check of the sums themselves would tell of them.
+**Fixed point.** h is cut towards zero to 24 fractional bits, which makes no norm larger
+and turns no sign, and Σ q² ≤ 2⁴⁸ is checked in integers. Nothing wraps around (`check_ring`): a
+bound on n keys, m parties and σ, all public. A check of the sums themselves would tell of them.
 
 **Noise on whole numbers.** A party draws x = v + B y, v = rint(σ_v Z), y = rint(σ_y Z'), with B a
 power of two and σ_v² + B² σ_y² = σ_p² (`split`; small deviations have B = 1, y = 0). For k parties
@@ -65,13 +66,14 @@ no δ that could be written down (a discrete Gaussian would cost its distance fr
 max(0, k0 + rint(N(0, s² / (m - t_c)))) pairs of zeros, which are kept in all rounds and streams, as
 is the choice of parties for each pair: otherwise every round would tell more. The parties draw
 them and not the key's owner, who may be absent or a colluder. Without the cut at 0 the counts are a
-Gaussian mechanism of deviation s (for whole numbers rounding is post-processing). The cut acts the
-same in both worlds at keys whose count does not move; at the k keys that do it changes something
-with a chance of (m - t_c) P(N(0, 1) < -TAIL) each at most, k0 = ⌈TAIL s / √(m - t_c)⌉ + 1. What
-t parties a pair is sent to is drawn without looking at anything: post-processing. No
-amplification by it is claimed.
+Gaussian mechanism of deviation s: as above, u over all whole numbers but the first party's, with a
+factor within 1 ± 2.1 exp(-π² s_p²) at each key that moves, s_p = s / √(m - t_c) ≥ LEAST_COUNT_STD,
+below 1 ± 5e-10 (smaller ones are refused). The cut acts the same in both worlds at keys whose count
+does not move; at the k ≤ Δ² keys that do, it changes something with a chance of
+(m - t_c) P(N(0, 1) < -TAIL) each at most, k0 = ⌈TAIL s_p⌉ + 1. Which t parties a pair is sent to is
+drawn without looking at anything: post-processing. No amplification by it is claimed.
 
-`with_cut` adds that to an (ε, δ).
+`cut_loss` is what that adds to δ.
 """
 
 import math
@@ -84,6 +86,8 @@ from graphdp.privacy.mechanisms.distributed_gaussian import party_std
 FRACTION_BITS, RING_BITS = 24, 64
 #: No party's number of dummies is cut at 0 unless its noise falls so many deviations.
 TAIL = 9.0
+#: Least deviation of a party's number of dummies of a key.
+LEAST_COUNT_STD = 1.5
 #: A normal of `graphdp.noise` is below √(2 · 190 ln 2) < 17 in size: u has 190 bits at most.
 MOST_NORMAL = 17.0
 #: Names of the adjacencies whose sensitivities stand here.
@@ -128,14 +132,6 @@ def count_sensitivity(
 ) -> Sensitivity:
     """Δ of the numbers of pairs by key. Arguments and errors as `sum_sensitivity`."""
     return sum_sensitivity(adjacency, max_degree, sampled=sampled)
-
-
-def moved_keys(adjacency: str, max_degree: int | None = None, *, sampled: bool = False) -> int:
-    """The most keys whose number of pairs differs. Arguments as `sum_sensitivity`."""
-    _check_adjacency(adjacency)
-    if adjacency in _EDGES:
-        return (1 if adjacency == "edge_directed" else 2) * (2 if sampled else 1)
-    return _checked_degree(max_degree) * (2 if adjacency == "node_replace" else 1)
 
 
 def _check_adjacency(adjacency: str) -> None:
@@ -185,16 +181,26 @@ def check_ring(num_keys: int, parties: int, party_noise: float) -> None:
 
 
 def mean_dummies(count_std: float, parties: int, colluding: int) -> int:
-    """k0, about which a party draws its dummies of a key. count_std: s."""
-    return math.ceil(TAIL * party_std(count_std, parties, colluding)) + 1
+    """k0, about which a party draws its dummies of a key. count_std: s.
+
+    Raises GraphDPError for so little noise that whole numbers are no longer as good as real ones.
+    """
+    own = party_std(count_std, parties, colluding)
+    if own < LEAST_COUNT_STD:
+        raise GraphDPError(
+            f"numbers of pairs would get noise of {own:.3g} from each party, below "
+            f"{LEAST_COUNT_STD}: let the shares of features and labels leave less for them"
+        )
+    return math.ceil(TAIL * own) + 1
 
 
-def with_cut(epsilon: float, delta: float, keys: int, parties: int) -> tuple[float, float]:
-    """(ε, δ) with what the cut of dummies at 0 loses, from those of noise without it.
+def cut_loss(epsilon: float, square: float, parties: int) -> float:
+    """What the cut of dummies at 0 adds to δ at an ε.
 
-    keys: `moved_keys`. parties: m. Raises GraphDPError for an ε that is not finite.
+    square: Δ² of the counts, at least the number of keys that move, since counts are whole.
+    parties: m. Raises GraphDPError for an ε that is not finite.
     """
     if not 0 <= epsilon < math.inf:
         raise GraphDPError(f"epsilon {epsilon}: there is no noise to speak of")
-    cut = keys * parties * 0.5 * math.erfc(TAIL / math.sqrt(2))
-    return epsilon, min(1.0, delta + (1 + math.exp(min(epsilon, 700.0))) * cut)
+    cut = square * parties * 0.5 * math.erfc(TAIL / math.sqrt(2))
+    return min(1.0, (1 + math.exp(min(epsilon, 700.0))) * cut)

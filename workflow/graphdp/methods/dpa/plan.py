@@ -45,7 +45,7 @@ COUNTS_ARE_BARE = (
 )
 COUNTS_ARE_NOISY = (
     "The parties draw the dummies, which are kept in all rounds as is the choice of parties; that "
-    "none is cut at 0 holds but for a chance of 1e-18 a key (`pair_sums.with_cut`)."
+    "none is cut at 0 holds but for a chance of 1e-18 a key (`pair_sums.cut_loss`)."
 )
 OTHERS_HOLD_EDGES = (
     "Edges that neighbours hold are theirs and stay: the released row of a user who sends nothing "

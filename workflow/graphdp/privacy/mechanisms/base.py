@@ -219,6 +219,10 @@ class Mechanism(ABC):
         """
         return None
 
+    def drawn_delta(self, epsilon: float) -> float:
+        """As `drawn_epsilon`, what it adds to δ at an ε."""
+        return 0.0
+
     @property
     def scale_unit(self) -> float | None:
         """What its noise, of whatever shape, is a multiple of; None without noise to be set.

@@ -167,6 +167,12 @@ class DistributedGaussian(Mechanism):
             "noise_std_delivered": delivered_std(std, self.parties, self.colluding),
         }
 
+    def drawn_delta(self, epsilon: float) -> float:
+        """Of numbers of pairs, which are hidden by dummies: what their cut at 0 loses."""
+        from graphdp.privacy.pair_sums import cut_loss
+
+        return 0.0 if self.rows else cut_loss(epsilon, self.sensitivity.value**2, self.parties)
+
     def execution(
         self, noise_multiplier: float, num_train: int, max_grad_norm: float | None
     ) -> Execution:
