@@ -15,7 +15,9 @@ from graphdp.privacy import accounting, calibrated, mechanisms
 from graphdp.privacy.calibration import calibrate
 from graphdp.privacy.composition import composed_epsilon, epsilon_at, parts
 from graphdp.privacy.plan import (
+    ClassicalGaussian,
     Composition,
+    DistributedGaussian,
     FixedPureRelease,
     GaussianReleases,
     Plan,
@@ -59,6 +61,8 @@ def examples():
         PureRelease("q", UNIT, 0.25, "p"),
         DEGREES,
         UnnoisedRelease("q", "p"),
+        DistributedGaussian("q", CLIP, 2.0, 4, "p", 3, 1),
+        ClassicalGaussian("q", CLIP, 0.25, 0.5, False, 1e-5, "p"),
     ]
 
 
@@ -75,6 +79,10 @@ def test_every_kind_survives_json_and_has_an_entry(mechanism, noise):
     assert (entry.kind, entry.query, entry.phase) == (mechanism.kind, query, mechanism.phase)
     if mechanism.noise_unit is not None:
         expected = None if noise is None else pytest.approx(noise * mechanism.noise_unit)
+        assert entry.noise_std == expected
+    elif mechanism.kind == "classical_gaussian":  # its σ is no multiple of the multiplier
+        factor = 3 * math.sqrt(2 * math.log(1.25e5))
+        expected = pytest.approx(factor / (0.25 * (1 / noise + 0.5))) if noise else noise
         assert entry.noise_std == expected
     elif mechanism.kind != "unnoised":
         assert entry.noise_std is None
@@ -95,6 +103,8 @@ def test_units_of_noise():
         "pure": None,
         "fixed_pure": None,
         "unnoised": None,
+        "distributed_gaussian": 2.0,
+        "classical_gaussian": None,
     }
 
 

@@ -151,8 +151,6 @@ def _plan(arguments: argparse.Namespace, chosen: dict[str, Any] | None = None) -
         if name not in fields:
             raise GraphDPError(f"{where}, reads no --{name.replace('_', '-')}; leave it out")
     setting = _setting(its, level, fields, given) if fields else {}
-    if arguments.train_nodes is None and protects_nodes(level):
-        raise GraphDPError(f"{where}: give --train-nodes")
     try:
         plans = registry.analyses(its.name, level, its.plan(level, setting), arguments.train_nodes)
     except GraphDPError as error:
@@ -189,7 +187,7 @@ def _delta(arguments: argparse.Namespace, plan: Plan) -> float | None:
     if arguments.delta is not None or arguments.epsilon in (0, math.inf):
         return arguments.delta
     known = adjacency(plan.adjacency)
-    if known.published_counts == "train":
+    if known.published_counts == "train" and arguments.train_nodes is not None:
         return default_delta(arguments.train_nodes)
     if known.counts == "nodes" and arguments.nodes is not None:
         return default_delta(arguments.nodes)
@@ -263,6 +261,18 @@ def _plans(arguments: argparse.Namespace) -> list[tuple[dict[str, Any], Plan]]:
     return found
 
 
+def _noise(result: Calibration) -> dict[str, Any]:
+    """The deviations of what is released: by phase, and `noise_std` where all have one."""
+    multiplier = result.noise_multiplier or 0.0
+    releases = [
+        {"phase": m.phase, "query": m.query, **m.noise_levels(multiplier)}
+        for m in result.plan.mechanisms
+        if not m.releases_nothing
+    ]
+    found = {one.get("noise_std") for one in releases}
+    return {"noise_std": found.pop() if len(found) == 1 else None, "releases": releases}
+
+
 def _calibrate(arguments: argparse.Namespace) -> str:
     plans = [(chosen, plan, _delta(arguments, plan)) for chosen, plan in _plans(arguments)]
     _, plan, delta = plans[0]
@@ -276,7 +286,7 @@ def _calibrate(arguments: argparse.Namespace) -> str:
             best = chosen, result
     chosen, result = best
     if arguments.json:
-        value = result.to_dict() | ({"chosen": chosen} if chosen else {})
+        value = result.to_dict() | _noise(result) | ({"chosen": chosen} if chosen else {})
         return json.dumps(value, indent=2, ensure_ascii=False)
     names = ", ".join(f"{name} {value}" for name, value in chosen.items())
     return render(result) + (f"\n\nOf the least noise: {names}." if names else "")

@@ -203,6 +203,29 @@ class Words:
         return (words >> np.uint64(1)).astype(np.float64) @ [2.0**-63, 2.0**-126]
 
 
+def normals(words: Words, pairs: int) -> np.ndarray:
+    """The next 2 · `pairs` normals of a stream, float64: as `GridNoise` draws them, without torch.
+
+    Those of a pair stand next to each other.
+    """
+    u_words, angles = np.empty(pairs, np.uint64), np.empty(pairs, np.uint64)
+    words.fill(u_words, angles)
+    u_words &= np.uint64(_MASK)
+    u = u_words.astype(np.float64)
+    u += 0.5
+    rare = np.flatnonzero(u_words < np.uint64(_RARE))
+    if rare.size:
+        u[rare] = u_words[rare].astype(np.float64) + words.further_bits(rare.size)
+    u *= 2.0**-63
+    r = np.sqrt(np.log(u, out=u) * -2.0)
+    angle = (angles >> np.uint64(11)).astype(np.float64)
+    angle *= 2 * math.pi * 2.0**-53
+    found = np.empty((pairs, 2))
+    np.multiply(np.cos(angle), r, out=found[:, 0])
+    np.multiply(np.sin(angle, out=angle), r, out=found[:, 1])
+    return found.reshape(-1)
+
+
 def add_noise(sums: np.ndarray, noise_std: float, noise: GridNoise) -> np.ndarray:
     """`sums`, float64 of any shape, with the noise of one stream: a new float64 array.
 

@@ -26,6 +26,8 @@ from graphdp.privacy.mechanisms.base import (
     one_of,
     require,
 )
+from graphdp.privacy.mechanisms.classical_gaussian import ClassicalGaussian
+from graphdp.privacy.mechanisms.distributed_gaussian import DistributedGaussian
 from graphdp.privacy.mechanisms.fixed_pure import FixedPureRelease
 from graphdp.privacy.mechanisms.fixed_size_dpsgd import FixedSizeDPSGD
 from graphdp.privacy.mechanisms.gaussian import GaussianReleases
@@ -48,7 +50,9 @@ from graphdp.privacy.protection import (
 __all__ = [
     "BASES",
     "STATUSES",
+    "ClassicalGaussian",
     "Composition",
+    "DistributedGaussian",
     "FixedPureRelease",
     "FixedSizeDPSGD",
     "GaussianReleases",

@@ -192,6 +192,10 @@ def _random_numbers(entry: dict[str, Any], data: Data, release: str) -> Rng:
         if any(one.run.noise != "gaussian" for one in calibrated.phases(entry).values()):
             return rng.model_copy(update={"note": f"{_OTHER_NOISE} {rng.note}"})
         drawn = noise.as_drawn(*drawn)
+        mechanisms = Plan.from_dict(entry["plan"]).mechanisms
+        epsilon = drawn[0] + max(m.drawn_epsilon for m in mechanisms)
+        cut = sum(m.drawn_delta(epsilon) for m in mechanisms)
+        drawn = epsilon, min(1.0, drawn[1] + cut)
     if parts := calibrated.pure_epsilons(entry):  # every ordered pair of nodes at most
         pairs = data.nodes * (data.nodes - 1)
         drawn = coins.as_drawn(drawn[0], pairs, drawn[1], min(parts.values()))

@@ -13,6 +13,8 @@ from graphdp.privacy.protection import (
 )
 from graphdp.privacy.statement_form import Protection, Release
 
+_NOT_OWN_PREDICTION = ["A node's own prediction: it reads the node's own data."]
+
 
 def protection(plan: Plan, words: Words, release: str) -> Protection:
     """What the guarantee speaks of, and what it does not.
@@ -51,7 +53,7 @@ def protection(plan: Plan, words: Words, release: str) -> Protection:
                 *others,
                 *(["Labels of validation nodes: they select checkpoints and settings."] * chosen),
                 *public,
-                "A node's own prediction: it reads the node's own data.",
+                *_NOT_OWN_PREDICTION[: not plan.own_row_covered],
             ],
         )
     return Protection(
@@ -91,16 +93,19 @@ def releases(plan: Plan, release: str) -> list[Release]:
         own_row = "The prediction for a node reads its own and its neighbours' data without noise."
     found = [Release(what="weights of the last epoch", covered=True, why=weights)]
     edge = edges_alone(plan.level)
+    rows = edge or plan.own_row_covered is True
     for output in _outputs(plan):
         covered, why = True, "It is what the mechanism releases."
         if output.rows:
-            covered, why = edge, "The noisy rows are what the mechanism releases."
-            why += "" if edge else " The protected node's own row is not covered."
+            covered, why = rows, "The noisy rows are what the mechanism releases."
+            why += "" if rows else " The protected node's own row is not covered."
         found.append(Release(what=output.what, covered=covered, why=why))
+    if rows and not edge:
+        own_row = "Post-processing of the noisy rows, own ones included."
     found.append(
         Release(
             what="predictions",
-            covered=edge,
+            covered=rows,
             why="Post-processing; features are public." if edge else own_row,
         )
     )
@@ -129,6 +134,8 @@ def inference(plan: Plan) -> str:
             return mechanism.inference
     if edges_alone(plan.level):
         return "Predictions use the aggregates released in training; no edge is read again."
+    if protects_nodes(plan.level) and plan.own_row_covered:
+        return "Predictions use the aggregates released in training, and nothing else."
     if protects_nodes(plan.level) and _aggregates(plan):
         return (
             "Predictions use the aggregates released in training. Rows of other nodes are covered; "

@@ -185,6 +185,8 @@ class Mechanism(ABC):
     publishes: ClassVar[Output | None] = None
     #: Whether its records are sub-graphs, for which in-lists are bounded too.
     reads_sub_graphs: ClassVar[bool] = False
+    #: What its noise as drawn adds to ε where `graphdp.noise.as_drawn` does not hold for it.
+    drawn_epsilon: ClassVar[float] = 0.0
     #: What a prediction reads, where this mechanism decides it.
     inference: ClassVar[str] = ""
     #: The same where the plan releases no noisy aggregate for predictions; "" if it needs none.
@@ -209,6 +211,11 @@ class Mechanism(ABC):
         """Standard deviation of its Gaussian noise; None if it has none."""
         return None if self.noise_unit is None else noise_multiplier * self.noise_unit
 
+    def noise_levels(self, noise_multiplier: float) -> dict[str, float]:
+        """The deviations of its Gaussian noise by name, if it has any: σ, and who draws what."""
+        std = self.noise_std(noise_multiplier)
+        return {} if std is None else {"noise_std": std}
+
     def execution(
         self, noise_multiplier: float, num_train: int, max_grad_norm: float | None
     ) -> Execution | None:
@@ -218,6 +225,10 @@ class Mechanism(ABC):
         mechanisms whose sensitivity alone does not tell it.
         """
         return None
+
+    def drawn_delta(self, epsilon: float) -> float:
+        """As `drawn_epsilon`, what it adds to δ at an ε."""
+        return 0.0
 
     @property
     def scale_unit(self) -> float | None:

@@ -1,0 +1,359 @@
+"""DPA-GNN: its plans, and through its stages that what is run is what they account."""
+
+import json
+import math
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from ensemble_fixture import one_thread  # noqa: F401
+from graphdp import cli, noise
+from graphdp.data.graph import Graph, csr_from_edges
+from graphdp.data.split import split_of
+from graphdp.errors import GraphDPError
+from graphdp.methods.block import Block
+from graphdp.methods.dpa import method, official
+from graphdp.methods.dpa.plan import COUNTS, FIRST, LABELS, LATER, analyses, dpa_plan
+from graphdp.methods.registry import card
+from graphdp.methods.settings import key
+from graphdp.parties import session
+from graphdp.privacy import calibrated, statement
+from graphdp.privacy.accounting.closed_form import gaussian_epsilon
+from graphdp.privacy.composition import epsilon_at
+from graphdp.privacy.statement_form import Data
+from graphdp.privacy.statement_words import inference, protection, releases
+from graphdp.workflow.calibrations import calibrate_cell
+from test_parties import certificate
+
+NODES, CLASSES = 120, 3
+EDGE = "calibrate dpa --level edge --epsilon 2 --delta 1e-5 --feature-layers 10 --label-layers 8"
+NODE = EDGE.replace("edge", "node --max-degree 6")
+
+
+def run(capsys, line):
+    status = cli.main(line.split())
+    return status, capsys.readouterr()
+
+
+# --- plans ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "energy", "adjacency"),
+    [
+        (EDGE, 18 * 2, "edge_undirected"),
+        (f"{EDGE} --max-degree 6", 18 * 6, "edge_undirected"),
+        (NODE, 18 * 6, "participant"),
+        (f"{NODE} --adjacency node_replace", 4 * 6 + 17 * 2 * 6, "node_replace"),
+        (f"{NODE} --adjacency node_replace --non-negative", 18 * 2 * 6, "node_replace"),
+    ],
+)
+def test_one_noise_for_all_rounds_meets_the_target(capsys, line, energy, adjacency):
+    """ε follows from μ = √(Σ Δ²) / σ alone."""
+    status, output = run(capsys, f"{line} --json")
+    found = json.loads(output.out)
+    assert (status, found["adjacency"], found["status"]) == (0, adjacency, "conditional")
+    std = found["noise_std"]
+    assert 1.999 < gaussian_epsilon(math.sqrt(energy) / std, 1e-5) <= 2
+    for release in found["releases"]:
+        assert release["noise_std"] == std
+        assert release["noise_std_per_party"] == pytest.approx(std / math.sqrt(2))
+        assert release["noise_std_delivered"] == pytest.approx(std * math.sqrt(1.5))
+    assert COUNTS not in {release["phase"] for release in found["releases"]}
+    assert any("a party learns in-degrees" in one for one in found["plan"]["assumptions"])
+
+
+@pytest.mark.parametrize("adjacency", ["participant", "node_replace"])
+def test_shares_are_of_the_squared_privacy_loss_and_the_rest_hides_counts(adjacency):
+    plan = dpa_plan("node", 10, 8, 6, feature_share=0.5, label_share=0.3, adjacency=adjacency)
+    squares = {m.phase: m.count * (m.sensitivity.value / m.unit) ** 2 for m in plan.mechanisms}
+    total = sum(squares.values())
+    assert (squares[FIRST] + squares[LATER]) / total == pytest.approx(0.5)
+    assert squares[LABELS] / total == pytest.approx(0.3)
+    assert squares[COUNTS] / total == pytest.approx(0.2)
+    alone = dpa_plan("node", 10, 8, 6, label_share=0.3)
+    assert COUNTS not in {m.phase for m in alone.mechanisms}
+
+
+def test_the_same_noise_is_worth_less_for_more():
+    plan = dpa_plan("edge", 10, 8)
+    directed = analyses("edge", {"feature_layers": 10, "label_layers": 8}, None)[1]
+    mu = math.sqrt(18) * 1.0 / (8.0 * math.sqrt(2))
+    assert epsilon_at(directed, plan, 8.0, 1e-5) == pytest.approx(gaussian_epsilon(mu, 1e-5))
+    settings = {"feature_layers": 10, "label_layers": 8, "max_degree": 6}
+    participant, replaced = analyses("node", settings, None)
+    std = 8.0 * math.sqrt(6)
+    assert epsilon_at(replaced, participant, 8.0, 1e-5) == pytest.approx(
+        gaussian_epsilon(math.sqrt(4 * 6 + 17 * 2 * 6) / std, 1e-5)
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--colluding 2", "colluding is 2 with 2 shares"),
+        ("--shares 4", "shares is 4 with 3 parties"),
+        ("--feature-share 0.7 --label-share 0.5", "together at most 1"),
+        ("--adjacency node_replace", "leave it"),
+    ],
+)
+def test_wrong_settings_are_one_line(capsys, words, message):
+    status, output = run(capsys, f"{EDGE} {words}")
+    assert status == 2 and message in output.err and output.err.count("\n") == 1
+
+
+def test_without_degree_or_layers_the_missing_option_is_named(capsys):
+    status, output = run(capsys, EDGE.replace("edge", "node"))
+    assert status == 2 and "give --max-degree" in output.err
+    status, output = run(capsys, EDGE.replace(" --label-layers 8", ""))
+    assert status == 2 and "give --label-layers" in output.err
+
+
+@pytest.mark.parametrize("epsilon", [2.0, 10.0])
+def test_the_published_noise_is_the_classical_formula_s(capsys, epsilon):
+    line = f"calibrate dpaofficial --level node --epsilon {epsilon} --delta 1e-5 --max-degree 6"
+    status, output = run(capsys, f"{line} --json")
+    found = json.loads(output.out)
+    assert (status, found["basis"], found["status"]) == (0, "as_published", "refuted")
+    stds = {one["phase"]: one.get("noise_std") for one in found["releases"]}
+    factor = math.sqrt(12) * math.sqrt(2 * math.log(1.25e5))
+    edges = math.log(3.5)
+    assert stds[FIRST] == pytest.approx(factor / (0.05 * epsilon))
+    assert stds[LABELS] == pytest.approx(factor / (0.95 * epsilon - edges))
+    assert found["epsilon"] == pytest.approx(epsilon)
+
+
+def test_what_the_code_does_has_no_finite_epsilon():
+    settings = {"max_degree": 6}
+    plans = card("dpaofficial").analyses.partition(":")[2]
+    from graphdp.methods.dpa import plan as module
+
+    published, run_as, corrected = getattr(module, plans)("node", settings, None)
+    assert [p.basis for p in (published, run_as, corrected)] == [
+        "as_published", "as_implemented", "corrected",
+    ]  # fmt: skip
+    for other in (run_as, corrected):
+        assert other.status == "refuted" and other.composition.unnoised
+    with pytest.raises(GraphDPError, match="nothing is left"):
+        published.mechanisms[1].noise_std(1 / 0.01)
+
+
+def test_a_statement_says_that_own_rows_are_covered():
+    plan = dpa_plan("node", 10, 8, 6)
+    found = {one.what: one.covered for one in releases(plan, "reproduction")}
+    assert found["noisy aggregates"] and found["predictions"]
+    assert not found["accuracies, and a choice made by them"]
+    assert "and nothing else" in inference(plan)
+    said = protection(plan, card("dpa").words, "reproduction")
+    assert not any("own prediction" in one for one in said.not_protected)
+    bare = replace(plan, own_row_covered=False)
+    assert not {o.what: o.covered for o in releases(bare, "reproduction")}["noisy aggregates"]
+
+
+def test_a_statement_adds_what_the_drawn_noise_may_lose():
+    """2 (√(N 2⁻⁵⁴ · 60) + 2⁻¹⁸ · 60) at the most numbers that a model may draw."""
+    most = 2 * (math.sqrt(noise.MOST_DRAWS * 2.0**-54 * 60) + 60 * 2.0**-18)
+    made, _ = block(max_degree=3, feature_share=0.5, label_share=0.4)
+    (entry,) = made.calibrations
+    data = Data(name="g", fingerprint="f", nodes=NODES, directed_edges=400,
+                train_nodes=entry["num_train"], undirected=True)  # fmt: skip
+    rng = statement._random_numbers(entry, data, "reproduction")
+    ideal = noise.as_drawn(float(entry["target_epsilon"]), entry["delta"])
+    assert rng.drawn_epsilon - ideal[0] == pytest.approx(0.031)
+    assert most <= 0.031
+    assert ideal[1] < rng.drawn_delta < ideal[1] + 1e-12  # dummies that are cut at 0
+
+
+# --- what is run ----------------------------------------------------------------------------------
+
+
+def graph_of(seed=0):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, CLASSES, NODES)
+    labels[:CLASSES] = range(CLASSES)
+    x = np.abs(rng.normal(size=(NODES, 6))) + 2 * np.eye(CLASSES, 6)[labels]
+    ends = rng.integers(0, NODES, (2, 400))
+    ends = ends[:, (labels[ends[0]] == labels[ends[1]]) & (ends[0] != ends[1])]
+    indptr, indices = csr_from_edges(*ends, NODES, symmetrise=True)
+    return Graph(
+        "g", x.astype(np.float32), labels, indptr, indices, np.arange(NODES), NODES, CLASSES
+    )
+
+
+@cache
+def calibrated_cell(name, level, epsilon, plan, num_train, num_edges):
+    """A calibration takes seconds, and many tests want the same."""
+    return calibrate_cell("g", name, level, epsilon, [json.loads(plan)], [num_train], num_edges,
+                          "auto")  # fmt: skip
+
+
+def block(name="dpa", level="node", epsilon="8", **changes):
+    graph = graph_of()
+    small = {"hidden": 8, "epochs": 30} | changes
+    if name == "dpa" or level == "none":
+        small = {"feature_layers": 2, "label_layers": 2} | small
+    if level == "none":
+        epsilon = "inf"
+    setting = card(name).settings(level)(**small).model_dump(exclude_none=True)
+    num_train = split_of(graph, 1, "shared", 0).train.size
+    plan = key(card(name).plan(level, setting))
+    calibrations = calibrated_cell(name, level, epsilon, plan, num_train, graph.num_edges)
+    made = Block(
+        graph=graph, dataset="g", method=name, level=level, epsilon=epsilon, seeds=[0],
+        study_seed=1, split_rule="shared", checkpoint="last", device="cpu",
+        calibrations=calibrations,
+    )  # fmt: skip
+    return made, setting
+
+
+@pytest.mark.parametrize(
+    ("level", "changes"),
+    [
+        ("edge", {}),
+        ("edge", {"max_degree": 3}),
+        ("node", {"max_degree": 3}),
+        ("node", {"max_degree": 3, "adjacency": "node_replace", "columns": 4}),
+        ("node", {"max_degree": 3, "feature_share": 0.5, "label_share": 0.4}),
+        ("node", {"max_degree": 3, "parties": 5, "shares": 3, "colluding": 2}),
+    ],
+)
+def test_what_is_run_is_what_the_plan_accounts(level, changes):
+    made, setting = block(level=level, **changes)
+    ((_, _, model),) = method.fit(made, [setting])
+    calibrated.check_execution(made.calibrations[0], model.executed)
+    columns = setting.get("columns", 6)
+    parties = setting["parties"]
+    assert model.executed[FIRST].draws == 2 * parties * NODES * columns
+    assert model.executed[LABELS].count == 2
+    assert model.executed[LABELS].draws == 2 * 2 * parties * NODES * CLASSES
+    assert (COUNTS in model.executed) == ("label_share" in changes)
+
+
+def test_other_noise_than_planned_gives_no_row(monkeypatch):
+    made, setting = block(max_degree=3)
+    drawn = method._drawn
+    monkeypatch.setattr(
+        method, "_drawn", lambda run, n: replace(drawn(run, n), noise_std=run.noise_std / 2)
+    )
+    ((_, _, model),) = method.fit(made, [setting])
+    with pytest.raises(GraphDPError, match="the ε of this model does not hold"):
+        calibrated.check_execution(made.calibrations[0], model.executed)
+
+
+def test_a_user_sends_no_more_pairs_than_the_plan_accounts(monkeypatch):
+    made, setting = block(max_degree=3)
+    senders, keys = method.kept_pairs(made, 0, setting)
+    assert np.bincount(senders).max() == 3
+    edges = made.graph.indptr, made.graph.indices
+    listed = {(u, v) for u in range(NODES) for v in edges[1][edges[0][u] : edges[0][u + 1]]}
+    assert set(zip(senders.tolist(), keys.tolist(), strict=True)) <= listed
+    from graphdp.graphs import degree
+
+    monkeypatch.setattr(degree, "keep_edges", lambda *_: np.ones(len(edges[1]), bool))
+    with pytest.raises(GraphDPError, match="where the plan accounts 3"):
+        method.kept_pairs(made, 0, setting)
+
+
+def test_the_released_rows_are_the_sums_with_the_delivered_noise(monkeypatch):
+    """Against a loop over pairs, by the deviation of what is left: within six standard errors,
+    wrong once in 1e-8 runs."""
+    made, setting = block(max_degree=3, feature_layers=1, label_layers=1, columns=6)
+    seen = []
+    noisy = method._Rounds._noisy
+
+    def watch(self, one, rows):
+        seen.append((one.stream, rows, noisy(self, one, rows)))
+        return seen[-1][2]
+
+    monkeypatch.setattr(method._Rounds, "_noisy", watch)
+    method.fit(made, [setting])
+    senders, keys = method.kept_pairs(made, 0, setting)
+    std = calibrated.phases(made.calibrations[0])[FIRST].run.noise_std
+    for stream, rows, found in seen:
+        expected = np.zeros_like(found)
+        for sender, receiver in zip(senders, keys, strict=True):
+            expected[receiver] += rows[sender]
+        left = (found - expected) / (std * math.sqrt(3 / 2))
+        assert abs(left.var() - 1) < 6 * math.sqrt(2 / left.size)
+        assert abs(left.mean()) < 6 / math.sqrt(left.size)
+        if stream == "labels":
+            assert not rows[made.split(0).test].any()
+
+
+def test_both_transports_train_the_same_model_encrypted_or_not(tmp_path):
+    models = []
+    certificate(tmp_path)
+    for transport in (None, "tcp"):
+        tls = str(tmp_path) if transport else None
+        made, setting = block(max_degree=3, transport=transport, tls=tls)
+        ((_, _, model),) = method.fit(made, [setting])
+        models.append(model)
+        assert ("transport" in setting) == (transport == "tcp")
+    for name, value in models[0].parameters.items():
+        assert (value == models[1].parameters[name]).all()
+    assert models[0].executed == models[1].executed
+
+
+def test_missing_certificates_are_named(tmp_path):
+    made, setting = block(max_degree=3, transport="tcp", tls=str(tmp_path))
+    with pytest.raises(GraphDPError, match=r"there is no .*certificate\.pem"):
+        method.fit(made, [setting])
+
+
+def test_a_session_that_fails_leaves_no_model(monkeypatch):
+    made, setting = block(max_degree=3, transport="tcp")
+    monkeypatch.setattr(
+        session.Session, "_said",
+        property(lambda self: self._kept + 1, lambda self, value: setattr(self, "_kept", value)),
+        raising=False,
+    )  # fmt: skip
+    with pytest.raises(GraphDPError, match=r"round 1 of features: .*nothing was forwarded"):
+        method.fit(made, [setting])
+
+
+@pytest.mark.parametrize("name", ["dpa", "dpaofficial"])
+def test_without_privacy_it_learns(name):
+    made, setting = block(name, level="none", epochs=100)
+    fit = method.fit if name == "dpa" else official.fit
+    ((_, _, model),) = fit(made, [setting])
+    assert model.executed == {} and model.test_accuracy > 0.8
+
+
+# --- as the authors' code runs it -----------------------------------------------------------------
+
+
+def test_the_official_noise_is_that_of_its_plan():
+    made, setting = block("dpaofficial", max_degree=4)
+    ((_, _, model),) = official.fit(made, [setting])
+    calibrated.check_execution(made.calibrations[0], model.executed)
+    assert set(model.executed) == {FIRST, LABELS}
+
+
+def test_the_official_lists_are_cut_by_receivers_and_have_loops_and_dummies():
+    graph, rng = graph_of(), np.random.default_rng(0)
+    pairs, degrees = official.kept_pairs(
+        graph, {"max_degree": 4, "dummy_rate": 0.5}, rng, whole=False
+    )
+    received = np.asarray(pairs.sum(1)).ravel()
+    whole, counts = official.kept_pairs(graph, {}, rng, whole=True)
+    assert (received == np.minimum(4, np.asarray(whole.sum(1)).ravel())).all()
+    assert (whole.diagonal() == 1).all() and (counts == np.diff(graph.indptr) + 1).all()
+    assert (degrees - received).min() == 1  # one dummy at least; mean 2 within six standard errors
+    assert abs((degrees - received).mean() - 2) < 6 * math.sqrt(2 / NODES)
+    assert np.asarray(pairs.sum(0)).max() > 4  # senders are not bounded
+
+
+@pytest.mark.parametrize("edge", [True, False])
+def test_two_official_rounds_tell_whether_two_nodes_are_neighbours(edge):
+    """Equal closed neighbourhoods give equal last rows, whatever the noise of the first round."""
+    ends = np.array([[0, 1], [1, 0]])[:, : 2 * edge]
+    indptr, indices = csr_from_edges(*ends, 2, symmetrise=False)
+    graph = Graph("g", np.eye(2, dtype=np.float32), np.array([0, 1]), indptr, indices,
+                  np.arange(2), 2, 2)  # fmt: skip
+    rng = np.random.default_rng(1)
+    pairs, degrees = official.kept_pairs(graph, {"max_degree": 4, "dummy_rate": 0.5}, rng, False)
+    first = (pairs @ np.eye(2) + rng.normal(0, 100, (2, 2))) / degrees[:, None]
+    last = pairs @ first
+    assert (last[0] == last[1]).all() == edge

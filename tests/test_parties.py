@@ -1,0 +1,328 @@
+"""Sums by key of several parties as they are run: shares, noise, frames, processes, failures."""
+
+import asyncio
+import datetime
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from graphdp.errors import GraphDPError
+from graphdp.noise import GridNoise, Words, normals
+from graphdp.parties import shares
+from graphdp.parties.fixed_point import decode, dummies, encode, party_noise, project
+from graphdp.parties.frames import Link
+from graphdp.parties.memory import InMemory
+from graphdp.parties.session import Session
+from graphdp.parties.shares import Round, link_bytes, mask, split_rows, sum_by_key, uniform
+from graphdp.privacy import pair_sums
+from graphdp.privacy.mechanisms.distributed_gaussian import party_std
+from test_parties_frames import SECRET, STUDY, Writer
+
+USERS, PAIRS_SENT, COLUMNS = 40, 120, 5
+NOISE = ("noise", 7)
+ROUNDS = [Round("features", 0, COLUMNS, 2.0), Round("features", 1, COLUMNS, 1.5),
+          Round("labels", 0, 3, 4.0)]  # fmt: skip
+#: Chance that a test of randomness fails though nothing is wrong.
+FAILS = 1e-9
+
+
+def pairs(seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.integers(USERS, size=PAIRS_SENT), rng.integers(USERS, size=PAIRS_SENT)
+
+
+def rows_of(one, seed=0):
+    rng = np.random.default_rng((seed, one.number, one.columns))
+    return encode(project(rng.normal(size=(USERS, one.columns))))
+
+
+def session(**changes):
+    return Session(*pairs(), USERS, 3, 2, NOISE, ROUNDS, **changes)
+
+
+# --- shares and masks -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_shares_add_up(count):
+    rows = rows_of(ROUNDS[0])
+    found = split_rows(rows, count, ("s", count))
+    assert (found.sum(0, dtype=np.uint64).view(np.int64) == rows).all()
+
+
+@pytest.mark.parametrize("row", [0, 1, -(2**24), 2**24])
+def test_all_shares_but_one_are_uniform_whatever_the_row(row):
+    """Every byte of each share, and the low nibbles of two of three shares together."""
+    rows = np.full((20_000, 1), row, np.int64)
+    found = split_rows(rows, 3, ("uniform", row))[:, :, 0]
+    for share in found:
+        counts = [
+            np.bincount(column, minlength=256) for column in share.view(np.uint8).reshape(-1, 8).T
+        ]
+        assert min(stats.chisquare(c).pvalue for c in counts) > FAILS / 8
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        cells = (found[one] & np.uint64(15)) * np.uint64(16) + (found[other] & np.uint64(15))
+        assert stats.chisquare(np.bincount(cells.astype(int), minlength=256)).pvalue > FAILS
+
+
+def test_masks_add_up_to_zero_and_every_round_has_its_own():
+    parties = 4
+    seeds = {frozenset((p, q)): f"{p} {q}" for p in range(parties) for q in range(p)}
+
+    def masks(stream, number):
+        return [
+            mask(
+                p,
+                {q: seeds[frozenset((p, q))] for q in range(parties) if q != p},
+                stream,
+                number,
+                (50, 3),
+            )
+            for p in range(parties)
+        ]
+
+    found = [masks("features", 0), masks("features", 1), masks("labels", 0)]
+    for one in found:
+        assert not sum(one, np.zeros((50, 3), np.uint64)).any()
+    assert all((a != b).all() for a, b in zip(found[0], found[1], strict=True))
+    assert all((a != b).all() for a, b in zip(found[0], found[2], strict=True))
+
+
+def test_with_its_mask_a_party_without_a_pair_sends_nothing_but_uniform_numbers():
+    """Without it the server would see the party's noise, and t - t_c parties' would be left."""
+    noise = party_noise(("n",), (40_000, 1), 2.0).view(np.uint64)
+    sent = noise + mask(0, {1: "a", 2: "b"}, "features", 0, noise.shape)
+    high = (sent[:, 0] >> np.uint64(56)).astype(int)
+    assert stats.chisquare(np.bincount(high, minlength=256)).pvalue > FAILS
+    assert len(np.unique(noise >> np.uint64(56))) <= 2  # the noise alone is far from that
+
+
+def test_sums_by_key_are_exact_modulo_the_ring():
+    values, keys = uniform(("v",), (500, 2)), np.random.default_rng(0).integers(9, size=500)
+    expected = np.zeros((11, 2), np.uint64)
+    np.add.at(expected, keys, values)
+    assert (sum_by_key(keys, values, 11) == expected).all()
+    assert not sum_by_key(keys[:0], values[:0], 4).any()
+
+
+def test_every_pair_goes_to_different_parties_each_as_often():
+    chosen = shares.choose_parties(30_000, 3, 2, ("c",))
+    assert (chosen[:, 0] != chosen[:, 1]).all()
+    counts = np.bincount(chosen[:, 0] * 3 + chosen[:, 1], minlength=9)[[1, 2, 3, 5, 6, 7]]
+    assert stats.chisquare(counts).pvalue > FAILS
+
+
+# --- fixed point ----------------------------------------------------------------------------------
+
+
+def test_rows_are_cut_towards_zero_and_never_grow():
+    rows = project(np.random.default_rng(0).normal(size=(2000, 7)) * 3)
+    found = encode(rows)
+    assert ((found**2).sum(1) <= 2**48).all()
+    assert (np.abs(decode(found)) <= np.abs(rows)).all()
+    assert np.abs(decode(found) - rows).max() < 2**-24
+    corners = np.array([[1.0, 0], [-1, 0], [0.6, 0.8], [0, 0]])
+    assert encode(corners)[:2].tolist() == [[2**24, 0], [-(2**24), 0]]
+
+
+@pytest.mark.parametrize("row", [[1.001, 0.0], [0.8, 0.8], [1e30, 0.0], [np.nan, 0.0]])
+def test_rows_outside_of_the_ball_are_refused(row):
+    with pytest.raises(GraphDPError, match=r"norm above 1|not finite"):
+        encode(np.array([[0.1, 0.1], row]))
+
+
+def test_normals_are_those_of_the_project_s_noise():
+    theirs = GridNoise([("same",)])._normals(5000).numpy()[0]
+    ours = normals(Words("same"), 5000)
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=2**-45)
+
+
+@pytest.mark.parametrize("std", [10.0, 3000.0, 2.0**29])
+def test_a_party_s_noise_has_the_law_that_is_accounted(std):
+    """Kolmogorov and Smirnov against the Gaussian, and the remainder modulo B, which the coarse
+    part leaves alone, against uniform."""
+    found = party_noise(("law", std), (60_000, 1), std * 2.0**-24)[:, 0]
+    assert stats.kstest(found + np.random.default_rng(0).uniform(-0.5, 0.5, found.size), "norm",
+                        (0, np.hypot(std, 12**-0.5))).pvalue > FAILS  # fmt: skip
+    shift = pair_sums.split(std)[2]
+    if shift:
+        low = (found & (2**shift - 1)) >> (shift - 8)
+        assert stats.chisquare(np.bincount(low, minlength=256)).pvalue > FAILS
+
+
+def test_noise_is_of_the_party_the_stream_and_the_round():
+    secrets = [shares.noise_secret(NOISE, party) for party in range(3)]
+    names = [shares.noise_name(secret, one) for secret in secrets for one in ROUNDS]
+    assert len(set(names)) == 9
+    drawn = [party_noise(name, (50, 3), 1.0) for name in names]
+    assert all((drawn[0] != other).any() for other in drawn[1:])
+    assert (drawn[0] == party_noise(names[0], (50, 3), 1.0)).all()
+
+
+def test_a_colluder_without_its_noise_still_faces_what_is_accounted():
+    """Within six standard errors: wrong once in 1e-8 runs."""
+    std = 2.0
+    one = Round("features", 0, 200, party_std(std, 3, 1))
+    rows = rows_of(one)
+    found, exact = (InMemory(*pairs(), USERS, m, NOISE).add_up(one, rows) for m in (3, 0))
+    name = shares.noise_name(shares.noise_secret(NOISE, 1), one)
+    left = decode(found - exact - party_noise(name, rows.shape, one.party_std))
+    assert abs(left.var() / std**2 - 1) < 6 * np.sqrt(2 / left.size)
+
+
+def test_dummies_have_the_mean_and_deviation_that_are_accounted():
+    """Within six standard errors: wrong once in 1e-8 runs."""
+    std, count = 5.0, 40_000
+    mean = pair_sums.mean_dummies(std, 3, 1)
+    own = std / np.sqrt(2)
+    found = dummies(("d",), count, mean, own)
+    assert found.min() > 0 and mean >= 9 * own
+    assert abs(found.mean() - mean) < 6 * own / np.sqrt(count)
+    assert abs(found.var() / (own**2 + 1 / 12) - 1) < 6 * np.sqrt(2 / count)
+
+
+# --- processes ------------------------------------------------------------------------------------
+
+
+def released(transport):
+    with transport as rounds:
+        return [rounds.add_up(one, rows_of(one)) for one in ROUNDS]
+
+
+def expected_bytes(dummies_sent=0):
+    total = {}
+    for one in ROUNDS:
+        of = link_bytes(PAIRS_SENT, dummies_sent, USERS, one.columns, 3, 2)
+        total = {link: total.get(link, 0) + size for link, size in of.items()}
+    return total
+
+
+def test_processes_release_what_one_process_does_bit_for_bit():
+    over_tcp = session()
+    found = released(over_tcp)
+    in_memory = released(InMemory(*pairs(), USERS, 3, NOISE))
+    assert all((a == b).all() for a, b in zip(found, in_memory, strict=True))
+    assert over_tcp.traffic == expected_bytes()
+    exact = released(InMemory(*pairs(), USERS, 0, NOISE))
+    spread = np.concatenate([decode(a - b).ravel() / one.party_std for a, b, one in
+                             zip(found, exact, ROUNDS, strict=True)])  # fmt: skip
+    # 520 normals of variance 3: within six standard errors (wrong once in 1e-8 runs).
+    assert abs(spread.var() / 3 - 1) < 6 * np.sqrt(2 / spread.size)
+
+
+def test_dummies_change_no_sum_and_are_counted():
+    with_zeros = session(count_std=1.0, mean_dummies=3)
+    found = released(with_zeros)
+    in_memory = released(InMemory(*pairs(), USERS, 3, NOISE))
+    assert all((a == b).all() for a, b in zip(found, in_memory, strict=True))
+    secrets = [shares.noise_secret(NOISE, party) for party in range(3)]
+    sent = sum(dummies((secret, "dummies"), USERS, 3, 1.0).sum() for secret in secrets)
+    assert with_zeros.traffic == expected_bytes(int(sent))
+
+
+def test_a_round_that_is_sent_again_has_the_same_bytes():
+    sent = []
+    for _ in range(2):
+        again, writer = session(secret="one"), Writer()
+        again._users = Link(None, writer, SECRET, "users", "shuffler", STUDY, 1.0)
+        asyncio.run(again._send(ROUNDS[1], rows_of(ROUNDS[1])))
+        sent.append(writer.data)
+    assert sent[0] == sent[1] and len(sent[0]) > PAIRS_SENT * 2 * COLUMNS * 8
+    other = session()
+    other._users = Link(None, writer, SECRET, "users", "shuffler", STUDY, 1.0)
+    assert other._secret != session()._secret  # fresh where none is given
+
+
+def failing(act, message, **changes):
+    """The seconds that the second of two rounds takes to fail, after `act` on the session."""
+    start, begun = session(**changes), []
+
+    def rounds():
+        with start:
+            start.add_up(ROUNDS[0], rows_of(ROUNDS[0]))
+            act(start)
+            begun.append(time.monotonic())
+            start.add_up(ROUNDS[1], rows_of(ROUNDS[1]))
+
+    with pytest.raises(GraphDPError, match=message):
+        rounds()
+    for number in start.processes.values():
+        with pytest.raises(ProcessLookupError):
+            os.kill(number, 0)
+    return time.monotonic() - begun[0]
+
+
+def test_a_party_that_dies_ends_the_session_at_once():
+    def kill(rounds):
+        os.kill(rounds.processes["party 1"], signal.SIGKILL)
+
+    assert failing(kill, r"round 2 of features: .*party 1 died", timeout=60.0) < 30
+
+
+def test_a_party_that_is_silent_is_named():
+    def stop(rounds):
+        os.kill(rounds.processes["party 1"], signal.SIGSTOP)
+
+    failing(stop, r"round 2 of features: .*party 1 sent nothing for", timeout=5.0)
+
+
+def test_a_silent_user_ends_the_session_before_anything_is_forwarded():
+    def mute(rounds):
+        rounds.silent.add(3)
+
+    failing(mute, r"round 2 of features: .*user 3 is silent \(1 in all\); nothing was forwarded")
+
+
+def test_a_user_that_sends_other_pairs_than_it_says_ends_the_session():
+    def more(rounds):
+        rounds._said = rounds._said + (np.arange(USERS) == 5)
+
+    failing(more, r"user 5 sent other pairs than it said; nothing was forwarded")
+
+
+def test_rounds_that_are_not_due_are_refused():
+    with pytest.raises(GraphDPError, match="round 1 of labels is not due"), session() as rounds:
+        rounds.add_up(ROUNDS[2], rows_of(ROUNDS[2]))
+
+
+def test_links_may_be_encrypted(tmp_path):
+    tls = certificate(tmp_path)
+    found = released(session(tls=tls))
+    in_memory = released(InMemory(*pairs(), USERS, 3, NOISE))
+    assert all((a == b).all() for a, b in zip(found, in_memory, strict=True))
+
+
+def certificate(folder):
+    """A certificate that is its own authority, for all ends."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "graphdp test")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    for name in ("certificate.pem", "authority.pem"):
+        (folder / name).write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    (folder / "key.pem").write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return {name: str(folder / f"{name}.pem") for name in ("certificate", "key", "authority")}

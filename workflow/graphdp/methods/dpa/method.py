@@ -1,0 +1,211 @@
+"""DPA-GNN, corrected: sums by key of several parties with noise in every round.
+
+  0. every user keeps at most D of its edges; rows h⁰: features over their norms, or one-hot labels
+     (test nodes: 0)
+  1. in round l = 1..L of a stream every user sends the pair (i : hˡ⁻¹) for each edge to a user i,
+     in shares, to the parties; these add up by key, add noise, and release
+     Mˡ_i = Σ_{j: i ∈ L_j} hˡ⁻¹_j + N(0, σ² m / (m - t_c)) for all i
+  2. hˡ = Mˡ over max(1, its norm): a public function of what was released
+  3. a network (`network`) on h^(l_h); its targets are the largest entries of M^(l_y)
+
+`transport: memory` adds up in this process, `tcp` runs parties and shuffler (`graphdp.parties`);
+the released numbers are the same, bit for bit: sums modulo 2⁶⁴ are exact, and noise is named
+by party, stream and round. At level none rows are added up as they are, without noise.
+
+The paper scales by 1 / degree, cuts lists by their receivers, and adds noise in the first round
+alone; `plan.py` has what that costs, `official.py` that method.
+"""
+
+import contextlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from graphdp.errors import GraphDPError
+from graphdp.methods.block import Block
+from graphdp.methods.dpa import plan_settings
+from graphdp.methods.dpa.plan import COUNTS, FIRST, LABELS, LATER
+from graphdp.methods.settings import key
+from graphdp.parties.fixed_point import decode, encode, project
+from graphdp.parties.shares import Round
+from graphdp.privacy import calibrated, execution
+from graphdp.privacy.execution import Execution
+from graphdp.privacy.mechanisms.distributed_gaussian import party_std
+from graphdp.privacy.pair_sums import FRACTION_BITS, check_ring, mean_dummies
+
+#: Hyperparameters that change how a model is made and not the model.
+_CARRIED_OUT = ("transport", "listen", "tls")
+
+
+def fit(block: Block, settings: list[dict[str, Any]]) -> list[tuple[int, dict[str, Any], Any]]:
+    """Train every seed of the block x setting; returns (seed, setting, fitted model) triples."""
+    return [(seed, setting, _fit(block, seed, setting)) for seed, setting in block.runs(settings)]
+
+
+def _fit(block: Block, seed: int, setting: dict[str, Any]) -> Any:
+    from graphdp.methods.dpa.features import chosen_columns, one_hot, unit_rows
+    from graphdp.methods.dpa.network import train
+
+    graph, split = block.graph, block.split(seed)
+    x = chosen_columns(graph.x, setting, (block.dataset, seed))
+    if setting.get("non_negative"):
+        x = np.maximum(x, 0.0)
+    y = one_hot(graph.y, graph.num_classes, split)
+    senders, keys = kept_pairs(block, seed, setting)
+    widths = {"features": x.shape[1], "labels": y.shape[1]}
+    rounds = _Rounds(block, seed, setting, widths, senders, keys)
+    stream = block.stream(seed, "dpa", asked(setting))
+    with rounds:
+        h, _ = rounds.run("features", unit_rows(x))
+        _, sums = rounds.run("labels", y)
+    return train(
+        h, sums.argmax(1), graph.y, split, graph.num_classes, setting, stream, block.device,
+        rounds.executed(), block.posteriors,
+    )  # fmt: skip
+
+
+def asked(setting: dict[str, Any]) -> str:
+    """What names a model's streams: its setting, however it is carried out."""
+    return key({name: value for name, value in setting.items() if name not in _CARRIED_OUT})
+
+
+def kept_pairs(block: Block, seed: int, setting: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+    """(senders, keys) of the pairs that users send, int64 (P,), by sender: at most max_degree each.
+
+    Raises `GraphDPError` if a user would send more.
+    """
+    from graphdp.graphs.bounds import bound_name
+    from graphdp.graphs.degree import apply_mask, keep_edges
+
+    graph, most = block.graph, setting.get("max_degree")
+    edges = graph.indptr, graph.indices
+    if most is not None:
+        bound = bound_name(setting)
+        public = (block.dataset, seed)
+        keep = keep_edges(graph, bound, block.degree_stream(seed, bound), public)
+        edges = apply_mask(*edges, keep)
+    sent = np.diff(edges[0])
+    if most is not None and sent.max(initial=0) > most:
+        raise GraphDPError(f"a user has {sent.max()} pairs where the plan accounts {most}")
+    return np.repeat(np.arange(graph.num_nodes), sent), edges[1].astype(np.int64)
+
+
+class _Rounds:
+    """The rounds of one model, with what they drew."""
+
+    def __init__(
+        self,
+        block: Block,
+        seed: int,
+        setting: dict[str, Any],
+        widths: dict[str, int],
+        senders: np.ndarray,
+        keys: np.ndarray,
+    ):
+        self._n, self._setting = block.graph.num_nodes, setting
+        self._senders, self._keys = senders, keys
+        self._drawn: dict[str, list[Execution]] = {}
+        entry = block.entry(plan_settings(block.level, setting), seed)
+        self._runs = {name: phase.run for name, phase in calibrated.phases(entry).items()}
+        self._due = [
+            self._round(stream, number, widths[stream])
+            for stream, layers in (("features", "feature_layers"), ("labels", "label_layers"))
+            for number in range(setting[layers])
+            if self._runs
+        ]
+        self._transport: Any = contextlib.nullcontext()
+        if self._runs:
+            self._transport = self._connected(block.noise_stream(seed, "dpa", asked(setting)))
+
+    def _round(self, stream: str, number: int, columns: int) -> Round:
+        """A round with the noise that its phase of the plan accounts."""
+        run = self._runs[_phase(stream, number)]
+        return Round(stream, number, columns, self._of_a_party(run.noise_std))
+
+    def _of_a_party(self, noise_std: float) -> float:
+        return party_std(noise_std, self._setting["parties"], self._setting["colluding"])
+
+    def _connected(self, name: tuple) -> Any:
+        parties = self._setting["parties"]
+        for one in self._due:
+            check_ring(self._n, parties, one.party_std * 2.0**FRACTION_BITS)
+        counts = self._counts()
+        if self._setting.get("transport") == "tcp":
+            from graphdp.parties.session import Session
+
+            shares, pairs = self._setting["shares"], (self._senders, self._keys, self._n)
+            links = {"host": self._setting.get("listen", "127.0.0.1"), "tls": _tls(self._setting)}
+            return Session(*pairs, parties, shares, name, self._due, **counts, **links)
+        from graphdp.parties.memory import InMemory
+
+        return InMemory(self._senders, self._keys, self._n, parties, name)
+
+    def _counts(self) -> dict[str, Any]:
+        """How the parties draw dummies, if they do: pairs of zeros, of which no sum tells."""
+        run = self._runs.get(COUNTS)
+        if run is None:
+            return {}
+        self._drawn[COUNTS] = [_drawn(run, self._n * self._setting["parties"])]
+        sizes = self._setting["parties"], self._setting["colluding"]
+        mean = mean_dummies(run.noise_std, *sizes)
+        return {"count_std": self._of_a_party(run.noise_std), "mean_dummies": mean}
+
+    def __enter__(self) -> "_Rounds":
+        self._add_up = self._transport.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._transport.__exit__(*error)
+
+    def run(self, stream: str, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(h, M) of a stream's last round, float64 (n, C) each."""
+        rows = project(rows)
+        for number in range(self._setting[f"{stream.rstrip('s')}_layers"]):
+            if self._runs:
+                sums = self._noisy(self._round(stream, number, rows.shape[1]), rows)
+            else:
+                sums = _matrix(self._senders, self._keys, self._n) @ rows
+            rows = project(sums)
+        return rows, sums
+
+    def _noisy(self, one: Round, rows: np.ndarray) -> np.ndarray:
+        phase = _phase(one.stream, one.number)
+        sums = self._add_up.add_up(one, encode(rows))
+        drawn = _drawn(self._runs[phase], 2 * self._setting["parties"] * rows.size)
+        self._drawn.setdefault(phase, []).append(drawn)
+        return decode(sums)
+
+    def executed(self) -> dict[str, Execution]:
+        """What was drawn, by phase of the plan."""
+        return {
+            phase: replace(execution.together(drawn), records=drawn[0].records)
+            for phase, drawn in self._drawn.items()
+        }
+
+
+def _tls(setting: dict[str, Any]) -> dict[str, str] | None:
+    """The files of encrypted links, if they are asked for. Raises `GraphDPError` without them."""
+    if "tls" not in setting:
+        return None
+    names = ("certificate", "key", "authority")
+    found = {name: str(Path(setting["tls"]) / f"{name}.pem") for name in names}
+    for path in found.values():
+        if not Path(path).is_file():
+            raise GraphDPError(f"tls: there is no {path}; put certificate, key and authority there")
+    return found
+
+
+def _phase(stream: str, number: int) -> str:
+    return LABELS if stream == "labels" else LATER if number else FIRST
+
+
+def _drawn(run: Execution, draws: int) -> Execution:
+    """One release of a phase, as it was run."""
+    return replace(run, count=1, draws=draws)
+
+
+def _matrix(senders: np.ndarray, keys: np.ndarray, n: int) -> Any:
+    return sparse.csr_matrix((np.ones(len(keys)), (keys, senders)), shape=(n, n))

@@ -1,0 +1,336 @@
+"""What DPA-GNN releases at each level, and all analyses of that.
+
+The sensitivities, and why what the parties do suffices, are in `graphdp.privacy.pair_sums`. What
+the authors' code accounts and runs is read from its source (MLPrivacy/DPA-GNN, 3fe4b401, utils.py
+of 12075529); it was not executed.
+"""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from graphdp.errors import GraphDPError
+from graphdp.privacy.assumptions import (
+    EDGE_COUNT_IS_PUBLIC,
+    FEATURES_ARE_PUBLIC,
+    SELECTION_IS_UNCOUNTED,
+)
+from graphdp.privacy.mechanisms.distributed_gaussian import check_parties
+from graphdp.privacy.pair_sums import count_sensitivity, sum_sensitivity
+from graphdp.privacy.plan import (
+    ClassicalGaussian,
+    DistributedGaussian,
+    FixedPureRelease,
+    Plan,
+    Sensitivity,
+    UnnoisedRelease,
+)
+from graphdp.privacy.plan_parts import check_given, check_known_level, not_private
+from graphdp.privacy.protection import is_private
+
+#: Phases: the sums of a round's rows, by stream, and the numbers of pairs that the parties see.
+FIRST, LATER, LABELS, COUNTS = "first features", "later features", "labels", "counts"
+NODE_ADJACENCIES = ("participant", "node_replace")
+
+ADVERSARY = (
+    "The server, any users and at most {colluding} of the {parties} parties together follow the "
+    "protocol and try to learn more; {shares} shares hide a row from them."
+)
+SHUFFLER_IS_TRUSTED = (
+    "The shuffler is trusted and colludes with nobody: it sees who sends how many pairs."
+)
+COUNTS_ARE_BARE = (
+    "How many pairs arrive for a key is not hidden: there are no dummies, and every party sees it. "
+    "So the claim is against the server and users; a party learns in-degrees."
+)
+COUNTS_ARE_NOISY = (
+    "The parties draw the dummies, which are kept in all rounds as is the choice of parties; that "
+    "none is cut at 0 holds but for a chance of 1e-18 a key (`pair_sums.cut_loss`)."
+)
+OTHERS_HOLD_EDGES = (
+    "Edges that neighbours hold are theirs and stay: the released row of a user who sends nothing "
+    "still tells of them."
+)
+LISTS_ARE_CUT_ALONE = "A list longer than max_degree is cut without looking at any other list."
+BOUND_IS_PUBLIC = "The number of users, the split and max_degree are public."
+LISTS_ARE_WHOLE = "Lists are not cut."
+LISTS_ARE_SAMPLED = "Lists are cut by sampling, so that an edge more takes the place of another."
+
+_LATER_ROUNDS = (
+    "Rounds after the first are taken for post-processing; they read the edges again, without "
+    "noise: of two nodes alone, the last rows are equal just if they are neighbours."
+)
+_RECEIVERS_CUT = (
+    "Lists are cut by the receiver's key, so that a user may send to any number of others (152 on "
+    "Cora where 6 is accounted)."
+)
+_CLASSICAL = "The classical formula for σ is a theorem for ε < 1 alone, and fails above 8.4."
+_DUMMIES_ONE_KEY = (
+    "One dummy budget covers one key of one party in one round; an undirected edge is two keys, a "
+    "node max_degree of them."
+)
+_BOUND_IS_PRIVATE = "The paper takes max_degree from a quantile of the private degrees."
+_TWO_DELTAS = "Features and labels are claimed at a δ of 1e-5 each, so together at 2e-5."
+_FRESH_SELECTION = (
+    "The code cuts the shuffled shares in three afresh in each round, so that both shares of a "
+    "pair reach one party with probability 1/3, and counts are told again by each round."
+)
+_FLOAT_SHARES = (
+    "Its shares are normal numbers of deviation 1 and what is left: one alone tells of the row."
+)
+
+
+def dpa_plan(
+    level: str,
+    feature_layers: int | None = None,
+    label_layers: int | None = None,
+    max_degree: int | None = None,
+    parties: int = 3,
+    shares: int = 2,
+    colluding: int = 1,
+    feature_share: float | None = None,
+    label_share: float | None = None,
+    adjacency: str | None = None,
+    non_negative: bool = False,
+) -> Plan:
+    """DPA-GNN with noise in every round, for t_c parties that collude.
+
+    edge: one undirected edge. node: `adjacency` "participant" (the default) or "node_replace".
+    feature_share, label_share: of μ² = Σ Δ²/σ², for the rounds of features and of labels; what is
+    left goes to the numbers of pairs, hidden by dummies. If one is not given it takes the rest; if
+    neither is, σ is the same in all rounds and there are no dummies.
+
+    Units: counts. Raises GraphDPError for missing, wrong or unknown settings.
+    """
+    check_known_level("dpa", level)
+    if not is_private(level):
+        return not_private("dpa")
+    check_given("dpa", feature_layers=feature_layers, label_layers=label_layers)
+    check_parties(parties, shares, colluding)
+    if level == "node":
+        check_given("dpa", max_degree=max_degree)
+        adjacency = adjacency or "participant"
+        if adjacency not in NODE_ADJACENCIES:
+            raise GraphDPError(
+                f"dpa: adjacency is {adjacency!r}; choose one of {', '.join(NODE_ADJACENCIES)}"
+            )
+    elif adjacency not in (None, "edge_undirected"):
+        raise GraphDPError(f"dpa, edge level: adjacency is {adjacency!r}; leave it out")
+    else:
+        adjacency = "edge_undirected"
+    bounds = _bounds(adjacency, max_degree, non_negative)
+    rounds = {FIRST: 1, LATER: feature_layers - 1, LABELS: label_layers, COUNTS: 1}
+    units = _units(bounds, rounds, feature_share, label_share)
+    queries = {
+        FIRST: "sums by key of projected features",
+        LATER: "sums by key of projected sums of features",
+        LABELS: "sums by key of one-hot labels, later of projected sums",
+        COUNTS: "numbers of pairs by key",
+    }
+    mechanisms = tuple(
+        DistributedGaussian(
+            query=queries[phase],
+            sensitivity=bounds[phase],
+            unit=units[phase],
+            count=rounds[phase],
+            phase=phase,
+            parties=parties,
+            colluding=colluding,
+            rows=phase != COUNTS,
+        )
+        for phase in rounds
+        if units.get(phase)
+    )
+    return Plan(
+        method="dpa",
+        level=level,
+        adjacency=adjacency,
+        basis="corrected",
+        status="conditional",
+        assumptions=(
+            ADVERSARY.format(parties=parties, shares=shares, colluding=colluding),
+            SHUFFLER_IS_TRUSTED,
+            COUNTS_ARE_NOISY if COUNTS in units else COUNTS_ARE_BARE,
+            *_of_level(level, max_degree),
+        ),
+        own_row_covered=True if level == "node" else None,
+        mechanisms=mechanisms,
+    )
+
+
+def _of_level(level: str, max_degree: int | None) -> tuple[str, ...]:
+    if level == "node":
+        return OTHERS_HOLD_EDGES, LISTS_ARE_CUT_ALONE, BOUND_IS_PUBLIC, SELECTION_IS_UNCOUNTED
+    lists = LISTS_ARE_WHOLE if max_degree is None else LISTS_ARE_SAMPLED
+    return lists, FEATURES_ARE_PUBLIC, EDGE_COUNT_IS_PUBLIC
+
+
+def _bounds(adjacency: str, max_degree: int | None, non_negative: bool) -> dict[str, Sensitivity]:
+    """Phase -> the sensitivity of one of its releases."""
+    sampled = max_degree is not None
+    return {
+        FIRST: sum_sensitivity(
+            adjacency, max_degree, first=True, non_negative=non_negative, sampled=sampled
+        ),
+        LATER: sum_sensitivity(adjacency, max_degree, sampled=sampled),
+        # One-hot rows have no negative entry, and later rows move as little.
+        LABELS: sum_sensitivity(adjacency, max_degree, sampled=sampled),
+        COUNTS: count_sensitivity(adjacency, max_degree, sampled=sampled),
+    }
+
+
+def _units(
+    bounds: dict[str, Sensitivity],
+    rounds: dict[str, int],
+    feature_share: float | None,
+    label_share: float | None,
+) -> dict[str, float]:
+    """Phase -> σ per noise multiplier; without COUNTS where nothing is left for them.
+
+    σ of the features is the multiplier times Δ of the first round. With energies E = Σ Δ² of the
+    phases and shares s of μ², σ² = E / (s μ²).
+    """
+    unit = bounds[FIRST].value
+    squares = {phase: rounds[phase] * bounds[phase].value ** 2 for phase in rounds}
+    if feature_share is None and label_share is None:
+        return dict.fromkeys((FIRST, LATER, LABELS), unit)
+    if feature_share is None:
+        feature_share = 1 - label_share
+    elif label_share is None:
+        label_share = 1 - feature_share
+    rest = 1 - feature_share - label_share
+    if not (feature_share > 0 and label_share > 0 and rest > -1e-12):
+        raise GraphDPError(
+            f"dpa: feature_share {feature_share:g} and label_share {label_share:g} must be above 0 "
+            f"and together at most 1"
+        )
+    per_share = feature_share * unit**2 / (squares[FIRST] + squares[LATER])
+    found = dict.fromkeys((FIRST, LATER), unit)
+    found[LABELS] = math.sqrt(squares[LABELS] * per_share / label_share)
+    if rest > 1e-12:
+        found[COUNTS] = math.sqrt(squares[COUNTS] * per_share / rest)
+    return found
+
+
+def with_adjacency(plan: Plan, settings: dict[str, Any], adjacency: str) -> Plan:
+    """The same noise under another adjacency of the plan's level."""
+    bounds = _bounds(
+        adjacency, settings.get("max_degree"), bool(settings.get("non_negative", False))
+    )
+    moved = tuple(replace(m, sensitivity=bounds[m.phase]) for m in plan.mechanisms)
+    return replace(plan, adjacency=adjacency, mechanisms=moved)
+
+
+def analyses(level: str, settings: dict[str, Any], num_train: int | None) -> tuple[Plan, ...]:
+    """Of an undirected edge and a directed one, or of a participant and a replaced node."""
+    plan = dpa_plan(level, **settings)
+    if level == "none":
+        return (plan,)
+    if level == "edge":
+        return plan, with_adjacency(plan, settings, "edge_directed")
+    (other,) = (one for one in NODE_ADJACENCIES if one != plan.adjacency)
+    return plan, with_adjacency(plan, settings, other)
+
+
+# --- as published, and as the authors' code runs it -----------------------------------------------
+
+#: δ of each of the two Gaussian releases (section 7.1.4).
+PUBLISHED_DELTA = 1e-5
+
+
+def dummy_epsilon(dummy_rate: float, parties: int, shares: int) -> float:
+    """ε_e as printed: ln max(1/(1 - r), 1/(1 - t/m) + 1 - r) (equation 13).
+
+    It is a bound for one key, one party and one round, whose exact value is the larger of
+    ln 1/(1 - r) and ln 1/(1 - t/m). Raises GraphDPError unless 0 < r < 1 and t < m.
+    """
+    if not 0 < dummy_rate < 1:
+        raise GraphDPError(f"dummy_rate is {dummy_rate!r}; it must lie strictly between 0 and 1")
+    if not shares < parties:
+        raise GraphDPError(
+            f"shares is {shares} with {parties} parties: sent to all of them, a pair is counted by "
+            f"all; the published formula needs fewer shares than parties"
+        )
+    return math.log(max(1 / (1 - dummy_rate), 1 / (1 - shares / parties) + 1 - dummy_rate))
+
+
+def published_plan(
+    level: str,
+    max_degree: int | None = None,
+    parties: int = 3,
+    shares: int = 2,
+    dummy_rate: float = 0.5,
+    feature_share: float = 0.05,
+) -> Plan:
+    """DPA-GNN as published and as its code sets its noise: one noisy round for each stream.
+
+    node: ε = ε_h + ε_e + ε_y with ε_h = feature_share · ε, ε_e of the dummies, S = √(2 D)
+    (equation 32, where D leaves out the self-loop that the code's D counts). The claim is refuted.
+    none: no privacy, ε = ∞ only.
+
+    Raises GraphDPError for missing, wrong or unknown settings.
+    """
+    name = "dpaofficial"
+    check_known_level(name, level)
+    if level != "node":
+        if level != "none":
+            raise GraphDPError(f"{name} has no level {level}; choose node or none")
+        return not_private(name)
+    check_given(name, max_degree=max_degree)
+    bound = Sensitivity(
+        math.sqrt(2 * max_degree), "sqrt(2*max_degree)", "equation 32 and appendix A.2 (refuted)"
+    )
+    edges = dummy_epsilon(dummy_rate, parties, shares)
+    streams = (
+        (FIRST, "first sums of features", feature_share, False),
+        (LABELS, "first sums of labels", 1 - feature_share, True),
+    )
+    return Plan(
+        method=name,
+        level="node",
+        adjacency="participant",
+        basis="as_published",
+        status="refuted",
+        assumptions=(
+            _LATER_ROUNDS,
+            _DUMMIES_ONE_KEY,
+            _CLASSICAL,
+            _BOUND_IS_PRIVATE,
+            _TWO_DELTAS,
+            SHUFFLER_IS_TRUSTED,
+            SELECTION_IS_UNCOUNTED,
+        ),
+        own_row_covered=False,
+        mechanisms=(
+            *(
+                ClassicalGaussian(query, bound, share, edges, pays, PUBLISHED_DELTA, phase)
+                for phase, query, share, pays in streams
+            ),
+            FixedPureRelease(
+                "numbers of pairs by key",
+                Sensitivity(1.0, "1", "Theorem 1 (one key)"),
+                edges,
+                COUNTS,
+            ),
+        ),
+    )
+
+
+def published_analyses(
+    level: str, settings: dict[str, Any], num_train: int | None
+) -> tuple[Plan, ...]:
+    """The claim, what the code does about it, and what is known of it: nothing."""
+    plan = published_plan(level, **settings)
+    if level == "none":
+        return (plan,)
+    later = UnnoisedRelease(query="sums by key of rounds after the first", phase=LATER)
+    run = replace(
+        plan,
+        basis="as_implemented",
+        assumptions=(_LATER_ROUNDS, _RECEIVERS_CUT, _FRESH_SELECTION, _FLOAT_SHARES),
+        mechanisms=(*plan.mechanisms, later),
+    )
+    unknown = replace(
+        run, basis="corrected", assumptions=("No finite ε is known to hold.", _LATER_ROUNDS)
+    )
+    return plan, run, replace(unknown, mechanisms=(later,))

@@ -1,0 +1,291 @@
+"""A session: starts the shuffler and the parties, sends for the users, and opens the sums.
+
+Users and server are this process, since one program has all of the data; in a deployment they are
+others, and every pair of ends has agreed on its secret beforehand. Here the session deals them.
+"""
+
+import asyncio
+import contextlib
+import json
+import secrets as tokens
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from graphdp.errors import GraphDPError
+from graphdp.parties.frames import DONE, SUMS, Link, ProtocolError
+from graphdp.parties.party import connect, send_shares
+from graphdp.parties.shares import (
+    STREAMS,
+    VALUE_BYTES,
+    Round,
+    choose_parties,
+    noise_secret,
+    split_rows,
+)
+from graphdp.parties.shuffler import SILENT, accept, all_there
+
+#: Who waits for whom, in multiples of the session's timeout: so that who is really late is named.
+PATIENCE = {
+    ("shuffler", "party"): 1,
+    ("server", "party"): 2,
+    ("shuffler", "users"): 4,
+    ("party", "shuffler"): 5,
+    ("party", "server"): 5,
+    ("users", "shuffler"): 5,
+}
+
+
+class Session:
+    """Rounds over TCP, as `memory.InMemory` makes them, bit for bit. Use it in a `with`.
+
+    senders, keys: the pairs, int (P,) each. num_keys: n. noise: name of the noise's streams.
+    rounds: all that will be asked for, in order. count_std: a party's σ of its dummies, 0 for none;
+    mean_dummies: k0. host: where processes listen. tls: paths of "certificate", "key" and
+    "authority". timeout: seconds (`PATIENCE`). secret: of shares, order and choice of parties,
+    fresh if not given; who gives the same once more gets the same frames.
+
+    Raises `GraphDPError` if a process fails, and says which one and in which round.
+    """
+
+    def __init__(
+        self,
+        senders: np.ndarray,
+        keys: np.ndarray,
+        num_keys: int,
+        parties: int,
+        shares: int,
+        noise: tuple,
+        rounds: Sequence[Round],
+        *,
+        count_std: float = 0.0,
+        mean_dummies: int = 0,
+        host: str = "127.0.0.1",
+        tls: dict[str, str] | None = None,
+        timeout: float = 20.0,
+        start_timeout: float = 120.0,
+        secret: str = "",
+    ):
+        self._senders, self._keys, self._n = senders, keys, num_keys
+        self._said = np.bincount(senders, minlength=num_keys)
+        self._parties, self._shares = parties, shares
+        self._noise, self._due = noise, list(rounds)
+        self._dummies = {"count_std": count_std, "mean_dummies": mean_dummies}
+        self._host, self._tls = host, tls
+        self._timeout, self._start_timeout = timeout, start_timeout
+        self._secret = secret or tokens.token_hex(32)
+        self._processes: dict[str, asyncio.subprocess.Process] = {}
+        self._links: dict[str, Link] = {}
+        self.silent: set[int] = set()
+        self.traffic: dict[str, Any] = {}
+        self._chosen = choose_parties(len(keys), parties, shares, (self._secret, "choice"))
+
+    def __enter__(self) -> "Session":
+        self._loop = asyncio.new_event_loop()
+        try:
+            self._run(self._start())
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(self, kind: Any, *error: Any) -> None:
+        try:
+            if kind is None and not self._due:
+                self._run(self._finish())
+        finally:
+            self._end()
+
+    def add_up(self, one: Round, rows: np.ndarray) -> np.ndarray:
+        """The released sums of a round's rows, int64 (n, C) both. Rounds come as they are due."""
+        if not self._due or one != self._due[0]:
+            raise GraphDPError(f"{one.words} is not due")
+        found = self._run(self._round(one, rows))
+        self._due.pop(0)
+        return found
+
+    @property
+    def processes(self) -> dict[str, int]:
+        """Name of a process -> its id."""
+        return {name: process.pid for name, process in self._processes.items()}
+
+    def _run(self, what: Any) -> Any:
+        try:
+            return self._loop.run_until_complete(what)
+        except ProtocolError as error:
+            raise GraphDPError(self._loop.run_until_complete(self._why(str(error)))) from None
+
+    async def _start(self) -> None:
+        names = [f"party {p}" for p in range(self._parties)]
+        study = tokens.token_hex(16)
+        ends = ["users", "shuffler", "server", *names]
+        secret = {
+            frozenset((a, b)): self._keyed(a, b) for i, a in enumerate(ends) for b in ends[i + 1 :]
+        }
+
+        def spec(own: str, addresses: dict[str, Any], listens: bool = False) -> dict[str, Any]:
+            kind = own.split()[0]
+            others = [name for name in ends if name != own]
+            return {
+                "study": study,
+                "parties": self._parties,
+                "shares": self._shares,
+                "num_keys": self._n,
+                "rounds": [asdict(one) for one in self._due],
+                "secrets": {other: secret[frozenset((own, other))] for other in others},
+                "timeouts": {
+                    other: self._timeout * PATIENCE.get((kind, other.split()[0]), 5)
+                    for other in others
+                },
+                "start_timeout": self._start_timeout,
+                "tls": self._tls,
+                "addresses": addresses,
+                "listen": (self._host, 0) if listens else None,
+                "secret": self._keyed(own, "own"),
+            }
+
+        own = spec("server", {}, True)
+        listening, ready = await accept(own, "server", names, self._links)
+        port = listening.sockets[0].getsockname()[1]
+        first = await self._launch("shuffler", spec("shuffler", {}, True))
+        addresses = {
+            "server": (self._host, port),
+            "shuffler": (self._host, await self._port(first)),
+        }
+        for number, name in enumerate(names):
+            seeds = {
+                other: secret[frozenset((name, names[other]))]
+                for other in range(self._parties)
+                if other != number
+            }
+            noise = noise_secret(self._noise, number)
+            more = {"party": number, "seeds": seeds, "noise": noise, **self._dummies}
+            await self._launch(name, spec(name, addresses) | more)
+        self._users = await connect(spec("users", addresses), "shuffler", "users")
+        await all_there(ready, names, self._links, self._start_timeout)
+        listening.close()
+
+    def _keyed(self, *who: str) -> str:
+        from graphdp.rng import stream_key
+
+        return stream_key(self._secret, "ends", *sorted(who)).hex()
+
+    async def _launch(self, name: str, spec: dict[str, Any]) -> asyncio.subprocess.Process:
+        module = f"graphdp.parties.{name.split()[0]}"
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", module,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        self._processes[name] = process
+        process.stdin.write(json.dumps(spec).encode() + b"\n")
+        with contextlib.suppress(ConnectionError):
+            await process.stdin.drain()
+        return process
+
+    async def _port(self, process: asyncio.subprocess.Process) -> int:
+        try:
+            line = await asyncio.wait_for(process.stdout.readline(), self._start_timeout)
+        except TimeoutError:
+            line = b""
+        if not line:
+            raise ProtocolError(f"the shuffler did not start in {self._start_timeout:g} s")
+        return int(line)
+
+    async def _round(self, one: Round, rows: np.ndarray) -> np.ndarray:
+        try:
+            await self._send(one, rows)
+            parts = await asyncio.gather(*(self._sums(link, one) for link in self._in_order()))
+        except ProtocolError as error:
+            raise ProtocolError(f"{one.words}: {error}") from None
+        total = np.zeros((self._n, one.columns), np.uint64)
+        for part in parts:
+            total += part
+        return total.view(np.int64)
+
+    def _in_order(self) -> list[Link]:
+        return [self._links[f"party {p}"] for p in range(self._parties)]
+
+    async def _send(self, one: Round, rows: np.ndarray) -> None:
+        talk = ~np.isin(self._senders, list(self.silent))
+        senders, keys = self._senders[talk], self._keys[talk]
+        name = (self._secret, "shares", one.stream, one.number)
+        values = split_rows(rows[senders], self._shares, name)
+        await send_shares(self._users, one, senders, keys, self._chosen[talk], values)
+        said = self._said.astype(np.uint32)
+        said[list(self.silent)] = SILENT
+        await self._users.send(
+            DONE,
+            said.tobytes(),
+            stream=STREAMS.index(one.stream),
+            number=one.number,
+            rows=len(said),
+            columns=1,
+        )
+
+    async def _sums(self, link: Link, one: Round) -> np.ndarray:
+        parts, last = [], False
+        while not last:
+            body, rows, last = await link.receive(
+                SUMS,
+                stream=STREAMS.index(one.stream),
+                number=one.number,
+                columns=one.columns,
+                row_bytes=one.columns * VALUE_BYTES,
+            )
+            parts.append(np.frombuffer(body, np.uint64).reshape(rows, one.columns))
+        found = np.concatenate(parts)
+        if len(found) != self._n:
+            raise ProtocolError(f"{link.other} sent {len(found)} sums of {self._n}")
+        return found
+
+    async def _finish(self) -> None:
+        """Wait for the processes, and note what went over which link."""
+        said = {}
+        for name, process in self._processes.items():
+            out, _ = await asyncio.wait_for(process.communicate(), 5 * self._timeout)
+            said[name] = json.loads(out or b"{}")
+        parties = [f"party {p}" for p in range(self._parties)]
+        self.traffic = {
+            "users to shuffler": sum(self._users.sent.values()),
+            "parties to shuffler": sum(said[p]["shuffler"].get("pairs", 0) for p in parties),
+            "shuffler to parties": sum(said["shuffler"][p]["pairs"] for p in parties),
+            "parties to server": sum(link.received["sums"] for link in self._in_order()),
+        }
+
+    async def _why(self, seen: str) -> str:
+        """The best account of a failure: of who died, else of who complained of something else
+        than that another is gone, else what the server saw."""
+        died, lines = [], []
+        for name, process in self._processes.items():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), 1.0)
+            code = process.returncode
+            if code in (None, 0):
+                continue
+            line = (await process.stderr.read()).decode().strip().rpartition("\n")[2]
+            lines.append(line)
+            if code != 1 or not line:
+                died.append(f"{name} died (exit status {code})")
+        told = [line for line in lines if line and not line.endswith("is gone")]
+        return "; ".join([seen, *(died or told[:1])])
+
+    def _end(self) -> None:
+        for process in self._processes.values():
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+        if not self._loop.is_closed():
+            for process in self._processes.values():
+                self._loop.run_until_complete(process.wait())
+            for link in [
+                *self._links.values(),
+                *([self._users] if hasattr(self, "_users") else []),
+            ]:
+                link.close()
+            self._loop.run_until_complete(asyncio.sleep(0))
+            self._loop.close()

@@ -1,0 +1,172 @@
+"""The shuffler: a process of its own, started with `python -m graphdp.parties.shuffler`.
+
+It takes in all pairs of a round, of all users and parties, and only then sends every party its
+shares, in an order of its own. It is trusted: it sees who sends how many pairs to whom, and all
+shares of them. A user that is silent, or whose number of pairs is not what it says, ends the
+session before anything of that round is forwarded: what the others' sums would show is its list.
+"""
+
+import asyncio
+import json
+import sys
+from typing import Any
+
+import numpy as np
+
+from graphdp.errors import GraphDPError
+from graphdp.parties.frames import (
+    DONE,
+    HELLO,
+    PAIRS,
+    Link,
+    ProtocolError,
+    server_tls,
+    study_hash,
+)
+from graphdp.parties.party import FRAME_BYTES
+from graphdp.parties.shares import KEY_BYTES, STREAMS, VALUE_BYTES, Round, uniform
+
+#: What a user that is silent has in the list of numbers of pairs.
+SILENT = 2**32 - 1
+
+
+async def accept(spec: dict[str, Any], own: str, others: list[str], links: dict[str, Link]) -> Any:
+    """Listen until all of `others` have connected; returns the server and a future for that."""
+    ready = asyncio.get_running_loop().create_future()
+
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            wait = spec["start_timeout"]
+            size = (await asyncio.wait_for(reader.readexactly(1), wait))[0]
+            name = (await asyncio.wait_for(reader.readexactly(size), wait)).decode()
+            if name not in others or name in links:
+                raise ProtocolError(f"{own}: {name!r} is not due to connect")
+            study, secret = study_hash(spec["study"]), spec["secrets"][name]
+            link = Link(reader, writer, secret, own, name, study, spec["timeouts"][name])
+            await link.receive(HELLO)
+            links[name] = link
+            if len(links) == len(others) and not ready.done():
+                ready.set_result(None)
+        except (GraphDPError, OSError, asyncio.IncompleteReadError, TimeoutError, ValueError):
+            writer.close()  # a stranger; who is missing is named when time is up
+
+    host, port = spec["listen"]
+    listening = await asyncio.start_server(
+        greet, host, port, ssl=server_tls(spec.get("tls")), limit=1 << 20
+    )
+    return listening, ready
+
+
+async def all_there(ready: Any, others: list[str], links: dict[str, Link], timeout: float) -> None:
+    """Wait for those who have to connect. Raises `ProtocolError` naming who did not."""
+    try:
+        await asyncio.wait_for(ready, timeout)
+    except TimeoutError:
+        missing = [name for name in others if name not in links]
+        raise ProtocolError(f"{', '.join(missing)} did not connect in {timeout:g} s") from None
+
+
+async def work(spec: dict[str, Any]) -> None:
+    """All rounds of a session."""
+    parties = [f"party {p}" for p in range(spec["parties"])]
+    others, links = ["users", *parties], {}
+    listening, ready = await accept(spec, "shuffler", others, links)
+    print(listening.sockets[0].getsockname()[1], flush=True)
+    await all_there(ready, others, links, spec["start_timeout"])
+    for fields in spec["rounds"]:
+        one = Round(**fields)
+        try:
+            found = await asyncio.gather(*(_collect(links[name], one, spec) for name in others))
+            await _check_users(links["users"], one, spec, found[0][0])
+            await _forward([links[name] for name in parties], one, spec, found)
+        except ProtocolError as error:
+            raise ProtocolError(f"shuffler, {one.words}: {error}") from None
+    print(json.dumps({name: links[name].sent for name in parties}), flush=True)
+    for name in parties:
+        links[name].close()
+    listening.close()
+
+
+async def _collect(link: Link, one: Round, spec: dict[str, Any]) -> tuple[np.ndarray, ...]:
+    """(senders, parties, keys, values) of all pairs of one end in a round."""
+    parts, last = [], False
+    width = one.columns * VALUE_BYTES
+    while not last:
+        body, rows, last = await link.receive(
+            PAIRS,
+            stream=STREAMS.index(one.stream),
+            number=one.number,
+            columns=one.columns,
+            row_bytes=9 + width,
+        )
+        senders = np.frombuffer(body, np.uint32, rows)
+        chosen = np.frombuffer(body, np.uint8, rows, 4 * rows)
+        keys = np.frombuffer(body, np.uint32, rows, 5 * rows)
+        values = np.frombuffer(body[9 * rows :], np.uint64).reshape(rows, one.columns)
+        parts.append((senders, chosen, keys, values))
+    found = tuple(np.concatenate(some) for some in zip(*parts, strict=True))
+    if len(found[1]) and found[1].max() >= spec["parties"]:
+        raise ProtocolError(f"{link.other} sent to party {found[1].max()} of {spec['parties']}")
+    return found
+
+
+async def _check_users(users: Link, one: Round, spec: dict[str, Any], senders: np.ndarray) -> None:
+    """Refuse a round in which a user was silent or sent other than it said."""
+    n = spec["num_keys"]
+    body, _, _ = await users.receive(
+        DONE,
+        stream=STREAMS.index(one.stream),
+        number=one.number,
+        columns=1,
+        row_bytes=KEY_BYTES,
+    )
+    said = np.frombuffer(body, np.uint32).astype(np.int64)
+    if len(said) != n:
+        raise ProtocolError(f"{len(said)} users said how many pairs they sent, of {n}")
+    if (silent := np.flatnonzero(said == SILENT)).size:
+        raise ProtocolError(
+            f"user {silent[0]} is silent ({silent.size} in all); nothing was forwarded"
+        )
+    sent = np.bincount(senders, minlength=n)
+    if (wrong := np.flatnonzero(sent[:n] != said * spec["shares"])).size or len(sent) > n:
+        user = wrong[0] if wrong.size else len(sent) - 1
+        raise ProtocolError(f"user {user} sent other pairs than it said; nothing was forwarded")
+
+
+async def _forward(
+    parties: list[Link], one: Round, spec: dict[str, Any], found: list[tuple[np.ndarray, ...]]
+) -> None:
+    _, chosen, keys, values = (np.concatenate(some) for some in zip(*found, strict=True))
+    name = (spec["secret"], "order", one.stream, one.number)
+    order = np.argsort(uniform(name, (len(keys),)))
+    step = max(1, FRAME_BYTES // (KEY_BYTES + one.columns * VALUE_BYTES))
+
+    async def send(party: int, link: Link) -> None:
+        mine = order[chosen[order] == party]
+        for start in range(0, max(len(mine), 1), step):
+            part = mine[start : start + step]
+            await link.send(
+                PAIRS,
+                keys[part].tobytes() + values[part].tobytes(),
+                stream=STREAMS.index(one.stream),
+                number=one.number,
+                rows=len(part),
+                columns=one.columns,
+                last=start + step >= len(mine),
+            )
+
+    await asyncio.gather(*(send(party, link) for party, link in enumerate(parties)))
+
+
+def main() -> int:
+    """Run the shuffler; 1 with a line on standard error if the session failed."""
+    try:
+        asyncio.run(work(json.loads(sys.stdin.readline())))
+    except GraphDPError as error:
+        print(error, file=sys.stderr, flush=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

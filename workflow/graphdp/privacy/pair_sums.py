@@ -1,0 +1,206 @@
+"""Sums by key of rows that users send to several parties: who sees what, and how far it moves.
+
+**The protocol.** User j keeps a list L_j of at most D other users and a row h_j with ‖h_j‖ ≤ 1. In
+each round it sends the pair (i : h_j) for every i in L_j, split into t additive shares over the
+integers modulo 2⁶⁴, each to another of m parties, through a shuffler. Every party sums its shares
+by key, adds its own noise on all n keys and a mask; the masks of all parties add up to zero. The m
+results together are M_i = Σ_{j: i ∈ L_j} h_j + noise, for all keys i, and are released in full. The
+rows of the next round are a public function of the released ones (divided by max(1, norm)).
+
+**Adversary.** The server, any users, and at most t_c ≤ t - 1 parties together; semi-honest. The
+shuffler is trusted: it sees who sends how many pairs to whom. Users' own pairs are their own.
+
+**Released.** The noisy rows of every round and of both streams (features, labels), and, to the
+parties, how many pairs arrive for each key. Any t - 1 shares of a row are uniform whatever the row,
+and what a party gets of the others is hidden by their masks, so that t_c parties see nothing else
+(the masks are as good as AES in counter mode). Each round's query is a function of the private
+lists and of what was released before: adaptive composition of Gaussian releases,
+μ² = Σ_rounds Δ² / σ². That only the first round needs noise is false: each later one reads the
+lists again.
+
+**Sensitivities.** G, G' adjacent, earlier releases equal; ‖·‖ is the Frobenius norm.
+
+- *edge_directed*: i enters L_j. Row i moves by h_j: Δ = 1. If a list of more than D is cut by
+  sampling, another target z leaves: rows i and z move, Δ = √2.
+- *edge_undirected*: i enters L_j, j enters L_i. Rows i and j move by 1 each: √2. With sampled lists
+  z leaves L_j and z' leaves L_i; rows i, j, z, z' move by 1 each, or, if z = z', rows i and j by 1
+  and z by ‖h_i + h_j‖ ≤ 2: at most √(1 + 1 + 4) = √6, attained by h_i = h_j.
+- *participant*: user r sends its pairs or nothing; the lists of all others stay. At most D rows
+  move, by h_r: √D. Row r sums what others send, so it does not move: the own row is covered.
+- *node_replace*: r's row and list are others, the lists of others stay. In the first round a rows
+  are reached by one of both lists and move by 1, b by both and move by ‖h_r - h_r'‖, at most 2, or
+  √2 if no entry is negative. a + 2b ≤ 2D, so Δ² ≤ a + 4b ≤ 4D, or a + 2b ≤ 2D. In later rounds h_r
+  is the same function of equal releases, the rows reached by both stay, and a ≤ 2D: √(2D). The own
+  row does not move.
+- *Labels*: one-hot rows or zeros (test users), so as features without negative entries.
+- *Counts of pairs*: key by key as above with h = 1: 1, √2, √D, √(2D), and √2, √6 if sampled.
+
+All are tight: `tests/test_pair_sums.py` looks at lists of small graphs and at the worst rows. They
+rest on norms and signs alone, and so hold for rows in fixed point.
+
+**Distributed noise.** Party p adds Gaussian noise of variance σ² / (m - t_c), so that what the at
+most t_c colluders do not know has variance σ²; all of it together has σ² m / (m - t_c). This needs
+the masks: without them a party that got no pair for a key would send its bare noise, and only
+t - t_c parties' noise would count.
+
+**Fixed point.** h is cut towards zero to 24 fractional bits, which makes no norm larger
+and turns no sign, and Σ q² ≤ 2⁴⁸ is checked in integers. Nothing wraps around (`check_ring`): a
+bound on n keys, m parties and σ, all public. A check of the sums themselves would tell of them.
+
+**Noise on whole numbers.** A party draws x = v + B y, v = rint(σ_v Z), y = rint(σ_y Z'), with B a
+power of two and σ_v² + B² σ_y² = σ_p² (`split`; small deviations have B = 1, y = 0). For k parties
+let W be the sum of all σ_v Z + B σ_y Z', and f, f' in [-1/2, 1/2] what their rounding took away.
+Then q + Σ x = q + W - Σ (f + B f'), and given W the density of all f, f' on the set where q + Σ x
+is whole, which is the same for all whole q, is a Gaussian summed over a shifted lattice of whole
+v, y with Σ (v + B y) fixed. By Poisson summation it is uniform there but for a factor within
+1 ± Σ_u exp(-2 π² Q(u)), u over the nonzero whole vectors on all v but the first and all y, and
+
+    Q(u) = min_λ σ_v² (λ² + Σ (u_p - λ)²) + σ_y² Σ (u'_p - λ B)²
+         ≥ σ_v² / 2 if some u_p ≠ 0, else ≥ τ² = 1 / (1 / σ_y² + B² / σ_v²).
+
+With σ_v ≥ 8 and τ > 3.9 that is 1 ± 1e-120 for up to 100 parties: q + Σ x is drawn from the ideal
+Gaussian mechanism's q + W by a kernel that does not depend on q, post-processing. The grid costs
+no δ that could be written down (a discrete Gaussian would cost its distance from this one).
+
+**Dummies.** If counts are to be covered, party p draws for every key, once,
+max(0, k0 + rint(N(0, s² / (m - t_c)))) pairs of zeros, which are kept in all rounds and streams, as
+is the choice of parties for each pair: otherwise every round would tell more. The parties draw
+them and not the key's owner, who may be absent or a colluder. Without the cut at 0 the counts are a
+Gaussian mechanism of deviation s: as above, u over all whole numbers but the first party's, with a
+factor within 1 ± 2.1 exp(-π² s_p²) at each key that moves, s_p = s / √(m - t_c) ≥ LEAST_COUNT_STD,
+below 1 ± 5e-10 (smaller ones are refused). The cut acts the same in both worlds at keys whose count
+does not move; at the k ≤ Δ² keys that do, it changes something with a chance of
+(m - t_c) P(N(0, 1) < -TAIL) each at most, k0 = ⌈TAIL s_p⌉ + 1. Which t parties a pair is sent to is
+drawn without looking at anything: post-processing. No amplification by it is claimed.
+
+`cut_loss` is what that adds to δ.
+"""
+
+import math
+
+from graphdp.errors import GraphDPError
+from graphdp.privacy.mechanisms.base import Sensitivity, is_count, require
+from graphdp.privacy.mechanisms.distributed_gaussian import party_std
+
+#: Rows are multiples of 2^-FRACTION_BITS, shares whole numbers modulo 2^RING_BITS.
+FRACTION_BITS, RING_BITS = 24, 64
+#: No party's number of dummies is cut at 0 unless its noise falls so many deviations.
+TAIL = 9.0
+#: Least deviation of a party's number of dummies of a key.
+LEAST_COUNT_STD = 1.5
+#: A normal of `graphdp.noise` is below √(2 · 190 ln 2) < 17 in size: u has 190 bits at most.
+MOST_NORMAL = 17.0
+#: Names of the adjacencies whose sensitivities stand here.
+ADJACENCIES = ("edge_directed", "edge_undirected", "participant", "node_replace")
+
+_SOURCE = "graphdp.privacy.pair_sums, proof there"
+#: Adjacency -> (square of Δ, formula).
+_EDGES = {"edge_directed": (1, "1"), "edge_undirected": (2, "sqrt(2)")}
+_SAMPLED_EDGES = {"edge_directed": (2, "sqrt(2)"), "edge_undirected": (6, "sqrt(6)")}
+
+
+def sum_sensitivity(
+    adjacency: str,
+    max_degree: int | None = None,
+    *,
+    first: bool = False,
+    non_negative: bool = False,
+    sampled: bool = False,
+) -> Sensitivity:
+    """Δ of one round's sums of rows of norm at most 1.
+
+    max_degree: D; read where nodes are protected. first: whether the rows are the users' own and
+    not yet a function of what was released. non_negative: no entry is below 0. sampled: whether
+    lists are cut by sampling; read where edges are protected.
+
+    Raises GraphDPError for an unknown adjacency and for a D that is no whole number.
+    """
+    _check_adjacency(adjacency)
+    if adjacency in _EDGES:
+        square, formula = (_SAMPLED_EDGES if sampled else _EDGES)[adjacency]
+        return Sensitivity(math.sqrt(square), formula, _SOURCE)
+    multiple = 1
+    if adjacency == "node_replace":
+        multiple = 4 if first and not non_negative else 2
+    value = math.sqrt(multiple * _checked_degree(max_degree))
+    formula = "sqrt(max_degree)" if multiple == 1 else f"sqrt({multiple}*max_degree)"
+    return Sensitivity(value, formula, _SOURCE)
+
+
+def count_sensitivity(
+    adjacency: str, max_degree: int | None = None, *, sampled: bool = False
+) -> Sensitivity:
+    """Δ of the numbers of pairs by key. Arguments and errors as `sum_sensitivity`."""
+    return sum_sensitivity(adjacency, max_degree, sampled=sampled)
+
+
+def _check_adjacency(adjacency: str) -> None:
+    if adjacency not in ADJACENCIES:
+        raise GraphDPError(f"adjacency is {adjacency!r}; choose one of {', '.join(ADJACENCIES)}")
+
+
+def _checked_degree(max_degree: int | None) -> int:
+    require(
+        is_count(max_degree),
+        f"max_degree is {max_degree!r}; give a whole number of at least 0",
+    )
+    return max_degree
+
+
+def split(noise_std: float) -> tuple[float, float, int]:
+    """(σ_v, σ_y, log₂ B) for noise v + B y of deviation `noise_std`, in units of the grid.
+
+    Both roundings are then coarse enough to be drawn exactly from floating-point normals: σ_v and
+    σ_y are some 2¹⁶ at 2³⁰. Raises GraphDPError unless `noise_std` lies in [8, 2⁴⁰].
+    """
+    if not 8 <= noise_std <= 2.0**40:
+        raise GraphDPError(
+            f"noise of {noise_std:g} steps of 2^-{FRACTION_BITS} per party; parties draw from 8 "
+            f"steps to 2^40: take another epsilon"
+        )
+    bits = math.frexp(noise_std)[1] - 1
+    if bits < 16:
+        return noise_std, 0.0, 0
+    shift = bits // 2
+    fine = 4.0 * 2.0**shift  # so τ = 4 √(1 - (fine / noise_std)²)
+    return fine, math.sqrt(noise_std**2 - fine**2) / 2.0**shift, shift
+
+
+def check_ring(num_keys: int, parties: int, party_noise: float) -> None:
+    """Refuse sums that could wrap around modulo 2⁶⁴: Σ |q| + m |noise| must stay below 2⁶³.
+
+    num_keys: n. party_noise: a party's deviation, in units of the grid. All is public.
+    """
+    fine, coarse, shift = split(party_noise)
+    noise = (MOST_NORMAL * fine + 1) + 2.0**shift * (MOST_NORMAL * coarse + 1)
+    if num_keys * 2.0**FRACTION_BITS + parties * noise >= 2.0 ** (RING_BITS - 1):
+        raise GraphDPError(
+            f"sums of {num_keys} rows with noise of {party_noise * 2.0**-FRACTION_BITS:g} per "
+            f"party may wrap around modulo 2^{RING_BITS}; take less noise (a larger epsilon)"
+        )
+
+
+def mean_dummies(count_std: float, parties: int, colluding: int) -> int:
+    """k0, about which a party draws its dummies of a key. count_std: s.
+
+    Raises GraphDPError for so little noise that whole numbers are no longer as good as real ones.
+    """
+    own = party_std(count_std, parties, colluding)
+    if own < LEAST_COUNT_STD:
+        raise GraphDPError(
+            f"numbers of pairs would get noise of {own:.3g} from each party, below "
+            f"{LEAST_COUNT_STD}: let the shares of features and labels leave less for them"
+        )
+    return math.ceil(TAIL * own) + 1
+
+
+def cut_loss(epsilon: float, square: float, parties: int) -> float:
+    """What the cut of dummies at 0 adds to δ at an ε.
+
+    square: Δ² of the counts, at least the number of keys that move, since counts are whole.
+    parties: m. Raises GraphDPError for an ε that is not finite.
+    """
+    if not 0 <= epsilon < math.inf:
+        raise GraphDPError(f"epsilon {epsilon}: there is no noise to speak of")
+    cut = square * parties * 0.5 * math.erfc(TAIL / math.sqrt(2))
+    return min(1.0, (1 + math.exp(min(epsilon, 700.0))) * cut)
