@@ -12,7 +12,7 @@ from snakemake.exceptions import WorkflowError
 from graphdp.config import validate
 from graphdp.data.datasets import load_registry
 from graphdp.errors import GraphDPError
-from graphdp import private
+from graphdp import private, seals
 from graphdp.methods import registry
 from graphdp.methods.registry import card
 from graphdp.workflow import asked, code, job, lock, stages

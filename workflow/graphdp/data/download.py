@@ -23,6 +23,8 @@ from graphdp.progress import progress
 
 # Hashes of files whose hash nobody published, written when such a file is first seen.
 RECORD = "recorded-hashes.json"
+#: What `download` returns, beside the files.
+MANIFEST = "manifest.json"
 _CHUNK = 1 << 20
 _FINAL_STATUS = frozenset({400, 401, 403, 404, 405, 410, 451})  # asking again will not help
 
@@ -101,6 +103,22 @@ def download(
             }
         )
     return {"dataset": spec.name, "files": files}
+
+
+def verify(folder: str | os.PathLike) -> None:
+    """Whether the files of a folder are still those of its manifest.
+
+    Raises `GraphDPError` naming the first that is not.
+    """
+    folder = Path(folder)
+    manifest = folder / MANIFEST
+    for file in io.read_json(manifest)["files"]:
+        path = folder / file["name"]
+        if not path.is_file() or io.sha256_file(path) != file["sha256"]:
+            raise GraphDPError(
+                f"{path} is missing, or was altered since it was placed: delete it and {manifest} "
+                "and run again"
+            )
 
 
 def digests(path: str | os.PathLike) -> tuple[int, str, str]:
