@@ -197,6 +197,8 @@ def _check_delta(plan: Plan, delta: float | None, arguments: argparse.Namespace)
     Without --nodes the training nodes stand for all, of which there are no fewer.
     """
     nodes = arguments.nodes if arguments.nodes is not None else arguments.train_nodes
+    if nodes is not None and nodes < 1:
+        raise GraphDPError(f"--nodes {nodes}: at least 1 is needed")
     known = adjacency(plan.adjacency)
     if delta is None or not nodes or known is None or known.counts == "edges":
         return

@@ -240,8 +240,10 @@ def read_statements(path: str) -> list[Statement]:
         value = io.read_json(path)
     except OSError as error:
         raise GraphDPError(f"{path}: {error.strerror or error}; give a statement's file") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise GraphDPError(f"{path}: not JSON; give a statement's file") from None
+    if value == []:
+        raise GraphDPError(f"{path}: an empty list, without a statement; give a statement's file")
     try:
         return [Statement.from_json(v) for v in (value if isinstance(value, list) else [value])]
     except GraphDPError as error:
