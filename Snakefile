@@ -14,6 +14,7 @@ from graphdp import private, seals
 from graphdp.methods import registry
 from graphdp.methods.registry import card
 from graphdp.workflow import asked, code, job, lock, preflight, stages
+from graphdp.workflow.finished import bundled, finished_blocks
 from graphdp.workflow.grid import Grid
 
 if "study" not in config:

@@ -34,34 +34,16 @@ def unavailable():
     }
 
 
-def bundled():
-    """What earlier runs of the study made in bundles of cells, see `Grid`."""
-    # results/<study>/<stage>/bundles/<dataset>/<method>/<members>/<experiment>/<block>/<member>
-    files = Path(RESULTS).glob("*/bundles/*/*/*/*/*/*.*")
-    return [
-        (file.parts[2], "/".join(file.parts[4:8]), file.stem)
-        for file in files
-        if not file.name.startswith(".")  # seals, and what a killed process left
-    ]
-
-
 UNAVAILABLE = unavailable()
 GRID = Grid(
     STUDY,
     [dataset for dataset in STUDY.datasets if dataset not in UNAVAILABLE],
-    bundled(),
+    bundled(Path(RESULTS)),
 )
 
 
-def finished_blocks(folder):
-    found = Path(f"{RESULTS}/{folder}")
-    files = [path for path in found.glob("*/**/*-*.csv") if not path.match(".*")]
-    alone = [path.stem for path in files if path.relative_to(found).parts[0] != "bundles"]
-    return alone + [path.name for path in found.glob("bundles/*/*/*/*/*-*")]
-
-
-FINISHED = finished_blocks("fit")
-ATTACK_BLOCKS = GRID.blocks(finished_blocks("attacks"))
+FINISHED = finished_blocks(Path(RESULTS, "fit"))
+ATTACK_BLOCKS = GRID.blocks(finished_blocks(Path(RESULTS, "attacks")))
 
 
 def script_code(script, *entries):

@@ -60,7 +60,7 @@ def check(path: Paths, made_of: str = "") -> None:
     path = Path(path)
     if not seal_of(path).is_file():
         raise _refused(path, "was not finished, or is not of this version (it has no seal)")
-    seal = _read(path)
+    seal = read(path)
     _check_place(path, seal)
     if made_of and seal["made_of"] != made_of:
         raise _refused(path, "is of another configuration")
@@ -76,7 +76,7 @@ def check_if_sealed(path: Paths) -> None:
     for sealed in (path, *path.parents):
         if sealed.name and seal_of(sealed).is_file():
             name = _SELF if sealed == path else path.relative_to(sealed).as_posix()
-            seal = _read(sealed)
+            seal = read(sealed)
             _check_place(sealed, seal)
             _check_file(sealed, name, path, seal)
             return
@@ -105,7 +105,11 @@ def _files(path: Path) -> dict[str, Path]:
     return {name: file for name, file in named.items() if not Path(name).name.startswith(".")}
 
 
-def _read(path: Path) -> dict:
+def read(path: Path) -> dict[str, Any]:
+    """What stands in the seal of a result: `place`, `made_of`, `sha256`; see above.
+
+    Raises `GraphDPError` if it is damaged.
+    """
     try:
         seal = json.loads(seal_of(path).read_text(encoding="utf-8"))
         if set(seal) == {"place", "made_of", "sha256"} and isinstance(seal["sha256"], dict):

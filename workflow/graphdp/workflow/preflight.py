@@ -2,7 +2,7 @@
 
 `graphdp.config` checks keys, types and ranges; what lies outside of the configuration (the registry
 of datasets, the numbers of papers, tables and figures) is looked up here. Nothing here imports
-numpy or torch: every start of Snakemake does this.
+pandas or torch: every start of Snakemake does this.
 """
 
 import ast
