@@ -19,6 +19,7 @@ def _commands() -> Iterator[Line]:
         ("calibrate --level edge --epsilon 1", ["method"]), ("calibrate gap mlp", []),
         ("--epsilon 1", []), ("key", ["FILE"]), ("key a b", ["b"]), ("statement", ["FILE"]),
         ("statement a b", ["b"]), ("compare a", ["SECOND"]), ("compare a b c", ["c"]),
+        ("status there-is-none", ["there-is-none"]), ("status a b", ["b"]), ("status .", []),
         ("statement --json a", ["--json"]), ("key --epsilon 1 a", ["--epsilon"]),
     ):  # fmt: skip
         yield words.split(), parts
