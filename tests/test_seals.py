@@ -43,6 +43,7 @@ def asked(output, inputs=(), release="reproduction", **params):
 @pytest.fixture(autouse=True)
 def project(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(seals, "PATIENCE", 0.0)
     return tmp_path
 
 
@@ -74,6 +75,7 @@ def copy(path):
         (Path.unlink, "is incomplete"),
         (copy, "was made as results/tiny/fit/5-9.csv"),
         (lambda path: seals.remove(path), "was not finished"),
+        (lambda path: (seals.remove(path), path.unlink()), "was not finished"),
         (lambda path: cut(seals.seal_of(path)), "has a damaged seal"),
         (lambda path: seals.seal_of(path).write_text("[]"), "has a damaged seal"),
     ],
@@ -120,6 +122,16 @@ def test_a_project_may_be_moved(project):
     Path("one").rename("two")
     seals.check(project / "two" / FILE)
     os.chdir("two")
+    seals.check(FILE)
+
+
+def test_a_seal_may_be_late(monkeypatch):
+    """As on the file system of a cluster."""
+    io.write_text(FILE, "made")
+    seals.write(FILE)
+    late = seals.seal_of(FILE).rename("late")
+    monkeypatch.setattr(seals, "PATIENCE", 30.0)
+    monkeypatch.setattr(seals.time, "sleep", lambda _: late.rename(seals.seal_of(FILE)))
     seals.check(FILE)
 
 

@@ -55,12 +55,13 @@ def kill_once(folder: Path, rng: random.Random, seconds: float, log: Log) -> str
         time.sleep(moment)
         if twice:
             second(folder, run, log)
+        killed = not run.done()
         if mode == "clock, job":
             killed = run.kill_a_job(choice)
         else:
-            killed = not run.done()
             run.kill(whole)
-        return mode if killed and run.wait() else ""
+        code, _ = run.wait()
+        return mode if killed and code else ""
     code, _ = run.wait()
     return mode if code else ""
 
@@ -88,6 +89,7 @@ def kills(bench: Bench, rng: random.Random, number: int, log: Log) -> None:
             if mode:
                 log.add(f"kill ({mode})", [])
         log.add("run after kills", bench.finish(folder))
+        print(f"{log.done.total()} so far, {_cpu():.0f} s of CPU", flush=True)
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -124,7 +126,8 @@ def full_disks(bench: Bench, rng: random.Random, log: Log) -> None:
             subprocess.run(["umount", str(results)], check=True)
         results.rmdir()
         again.rename(results)
-        log.add("full disk (tmpfs)", wrong + bench.finish(folder))
+        # Where the copy did not fit, it is a damaged one, and what is said of it is done.
+        log.add("full disk (tmpfs)", wrong + bench.advised(folder)[0])
         shutil.rmtree(folder)
         remove(kept)
 

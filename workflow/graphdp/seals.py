@@ -12,6 +12,7 @@ The digests are not keyed: those of a private release stay in `private/`.
 import hashlib
 import json
 import os
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from graphdp import io
 from graphdp.errors import GraphDPError
 
 Paths = str | os.PathLike
+#: Seconds that a seal may be late beside its result.
+PATIENCE = 5.0
 _SELF = "."  # stands for the file itself, where it is no folder
 
 
@@ -58,7 +61,7 @@ def check(path: Paths, made_of: str = "") -> None:
     made_of: what it must be made of; "" for anything.
     """
     path = Path(path)
-    if not seal_of(path).is_file():
+    if not seal_of(path).is_file() and not (path.exists() and _appears(seal_of(path))):
         raise _refused(path, "was not finished, or is not of this version (it has no seal)")
     seal = read(path)
     _check_place(path, seal)
@@ -94,6 +97,18 @@ def check_inputs(
             check_if_sealed(path)
         elif path.startswith(("results/", "private/")):
             check(path, made_of.get(path, ""))
+
+
+def _appears(seal: Path) -> bool:
+    """Whether a seal is there, or soon: a network's file system may show it late to another
+    machine than its job's."""
+    until = time.monotonic() + PATIENCE
+    while not seal.is_file():
+        os.listdir(seal.parent)  # so that what is remembered of the folder is asked for again
+        if time.monotonic() >= until:
+            return False
+        time.sleep(0.5)
+    return True
 
 
 def _files(path: Path) -> dict[str, Path]:
