@@ -172,7 +172,9 @@ def test_a_full_disk_is_one_line_without_a_traceback():
     def fail(snakemake):
         raise OSError(errno.ENOSPC, "No space left on device", "results/x")
 
-    with pytest.raises(SystemExit, match=r"error: results/x cannot be written \(No space left"):
+    with pytest.raises(
+        SystemExit, match=r"error: results/x cannot be written, or read \(No space left"
+    ):
         job.run(asked(FILE), fail)
     assert "Traceback" not in Path("logs/job.log").read_text()
 

@@ -6,6 +6,8 @@ usual: what is left out are the imports alone. Kills are real (SIGKILL).
 """
 
 import contextlib
+import ctypes
+import importlib
 import mmap
 import os
 import resource
@@ -22,26 +24,41 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 #: How long a run may take; longer means that it hangs.
 PATIENCE = 400
-_NOBODY = 65534
+
+
+_IMPORTED = (
+    "snakemake.cli", "autodp.rdp_acct", "matplotlib.pyplot", "opacus", "torch",
+    "graphdp.paper.artefacts", "graphdp.workflow.calibrations", "graphdp.workflow.model_rows",
+    "graphdp.workflow.preflight",
+)  # fmt: skip
 
 
 def warm() -> None:
     """Import what jobs import, and read the code that they are made of."""
+    for name in _IMPORTED:
+        importlib.import_module(name)
     import torch
+    from snakemake.script import PythonScript
 
-    torch.set_num_threads(1)
-    import graphdp.paper.artefacts
-    import graphdp.workflow.calibrations
-    import graphdp.workflow.model_rows
-    import graphdp.workflow.preflight  # noqa: F401
     from graphdp.methods import registry
     from graphdp.workflow import code
 
+    torch.set_num_threads(1)
     for its in registry.cards().values():
         code.digest(None, its.analyses, *(stage.run for stage in its.stages))
-    from snakemake.script import PythonScript
-
     PythonScript.execute_script = _execute_script
+
+
+def without_privileges() -> None:
+    """Let this process and its forks, if root's, write where permissions allow it alone."""
+
+    class Head(ctypes.Structure):
+        _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
+
+    none = (ctypes.c_uint32 * 6)()  # effective, permitted and inheritable capabilities, twice
+    head = Head(0x20080522, 0)
+    if ctypes.CDLL(None).capset(ctypes.byref(head), ctypes.byref(none)):
+        raise OSError("capabilities cannot be given up")
 
 
 class Countdown:
@@ -109,9 +126,8 @@ class Run:
         folder: Path,
         *words: str,
         prepare: Callable[[], None] = lambda: None,
-        nobody: bool = False,
     ):
-        """prepare: called in the run's process before it starts. nobody: without rights."""
+        """prepare: called in the run's process before it starts."""
         self.said = Path(tempfile.mkstemp(prefix="said-", dir=folder.parent)[1])
         self.began, self.pid = time.monotonic(), os.fork()
         if self.pid:
@@ -122,9 +138,6 @@ class Run:
             os.chdir(folder)
             file = os.open(self.said, os.O_WRONLY)
             os.dup2(file, 1), os.dup2(file, 2)
-            if nobody and os.geteuid() == 0:
-                os.setgroups([]), os.setgid(_NOBODY), os.setuid(_NOBODY)
-                os.environ["HOME"] = str(folder)
             prepare()
             from snakemake.cli import main
 

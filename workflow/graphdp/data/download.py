@@ -66,6 +66,7 @@ def download(
         `recorded-hashes.json` in the folder and is enforced from then on).
 
     Raises:
+        OSError: there is no room for a file.
         GraphDPError: a file cannot be had; the message names dataset, file, URL, expected and found
             hash, and says how to supply it by hand.
     """
@@ -157,6 +158,8 @@ def _obtain(
             with candidate.open("rb") as source:
                 return _land(file, source, final)
         except (_Failure, OSError) as error:
+            if getattr(error, "errno", None) in io.NO_ROOM:
+                raise
             failures.append(f"{candidate}: {error}")
 
     if file.url and not offline:
@@ -258,6 +261,8 @@ def _fetch(file: FileSpec, final: Path, timeout: float) -> tuple[int, str, str]:
         final_answer = error.code in _FINAL_STATUS
         raise _Failure(f"HTTP {error.code} {error.reason}", final=final_answer) from error
     except (OSError, http.client.HTTPException) as error:
+        if getattr(error, "errno", None) in io.NO_ROOM:
+            raise
         # URLError, time-outs, resets and truncated answers are all one of these two.
         raise _Failure(f"{type(error).__name__}: {error}", final=False) from error
     except ValueError as error:  # not a URL at all

@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, TextIO
 
-from graphdp import private, seals
+from graphdp import io, private, seals
 from graphdp.errors import GraphDPError
 
 _START = time.monotonic()
@@ -26,7 +26,7 @@ _COUNTED = {"cpu_seconds": 0.0, "wall_seconds": 0.0}
 
 
 #: Where the machine, and not the project, is at fault.
-_NO_PLACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM}
+_NO_PLACE = io.NO_ROOM | {errno.EACCES, errno.EPERM}
 
 
 def run(snakemake: Any, main: Callable[[Any], None]) -> None:
@@ -105,8 +105,8 @@ def _own_log(log: Path) -> TextIO:
 
 def _no_place(error: OSError, log: Path) -> str:
     return (
-        f"{error.filename or log.parent} cannot be written ({error.strerror}): make room, or give "
-        "the folder a disk that can be written, and run again"
+        f"{error.filename or log.parent} cannot be written, or read ({error.strerror}): make room, "
+        "or permit it, and run again"
     )
 
 
