@@ -41,6 +41,7 @@ for name in ("release", "key_file", "study_seed"):
 onstart:
     try:
         lock.hold(".snakemake/graphdp.lock")
+        lock.check_writable(RESULTS)
         if PRIVATE:
             private.prepare(STUDY.key_file)
             # No checksums of what is in private/ among Snakemake's records.

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from graphdp import cli, io, seals
-from graphdp.workflow import status
+from graphdp.workflow import job, status
 
 ROOT = Path(__file__).parent.parent
 STUDY = {
@@ -74,7 +74,7 @@ def test_states_follow_from_output_seal_and_log():
     io.write_text(fourth.log, "aggregating\n")
     assert [one.state for one in jobs("aggregate")] == ["done", "left", "failed", "left"]
     assert jobs("aggregate")[2].cause == "error: noise of scale 0; calibrate again"
-    file = os.open(fourth.log, os.O_RDWR)
+    file = os.open(job.lock_of(fourth.log), os.O_RDWR | os.O_CREAT)
     fcntl.flock(file, fcntl.LOCK_EX)
     assert [one.state for one in jobs("aggregate")] == ["done", "left", "failed", "running"]
     os.close(file)

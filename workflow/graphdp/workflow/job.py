@@ -47,7 +47,8 @@ def run(snakemake: Any, main: Callable[[Any], None]) -> None:
             log.write_text(f"what this job says stands in {log}.private\n", encoding="utf-8")
             log = log.with_name(f"{log.name}.private")
             hidden = f"error: a job of a private release failed; {log} says why"
-        file = _own_log(log)
+        lock = _lock(log)
+        file = log.open("w", encoding="utf-8", buffering=1)
     except OSError as error:
         sys.exit(f"error: {_no_place(error, log)}")
     failed = None
@@ -63,7 +64,7 @@ def run(snakemake: Any, main: Callable[[Any], None]) -> None:
             failed = f"error: {type(error).__name__}: {error} (traceback in {log})"
             with contextlib.suppress(OSError):  # where there is no room for it either
                 traceback.print_exc(file=file)
-    with contextlib.suppress(OSError), file:
+    with contextlib.suppress(OSError), lock, file:
         if failed and "(traceback in" not in failed:
             print(failed, file=file)
     if failed:
@@ -89,9 +90,14 @@ def _run(snakemake: Any, main: Callable[[Any], None]) -> None:
     print("done: " + ", ".join(f"{name} {value:g}" for name, value in usage().items()))
 
 
-def _own_log(log: Path) -> TextIO:
-    """The log, empty and open for writing, locked for the life of this process."""
-    file = log.open("a", encoding="utf-8", buffering=1)
+def lock_of(log: Path) -> Path:
+    """The file that a job holds a lock on while it runs. Not the log, which Snakemake removes."""
+    return log.with_name(f".{log.name}.lock")
+
+
+def _lock(log: Path) -> TextIO:
+    """The lock of a log's job, held until it is closed or this process ends, by whatever."""
+    file = lock_of(log).open("a")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -99,7 +105,6 @@ def _own_log(log: Path) -> TextIO:
         fcntl.flock(file, fcntl.LOCK_EX)
     except OSError:
         pass  # a file system without locks
-    file.truncate(0)
     return file
 
 

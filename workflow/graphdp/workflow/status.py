@@ -13,6 +13,7 @@ from graphdp import private, seals
 from graphdp.errors import GraphDPError
 from graphdp.workflow.finished import bundled, finished_blocks
 from graphdp.workflow.grid import Grid
+from graphdp.workflow.job import lock_of
 from graphdp.workflow.preflight import Prepared, prepare
 
 STATES = ("done", "running", "failed", "left")
@@ -106,7 +107,7 @@ def _job(kind: str, made: Path, log: Path, digest: str) -> Job:
     hidden = log.with_name(f"{log.name}.private")
     log = hidden if hidden.is_file() else log
     said = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
-    if said and _locked(log):
+    if _locked(lock_of(log)):
         return Job(kind, str(made), log, "running")
     if _sealed(made, digest):
         took = re.search(r"^done: .*wall_seconds ([\d.e+]+)", said, flags=re.MULTILINE)
@@ -122,9 +123,11 @@ def _sealed(made: Path, digest: str) -> bool:
     return seal is not None and digest in ("", seal["made_of"])
 
 
-def _locked(log: Path) -> bool:
-    """Whether a job is writing the log (`graphdp.workflow.job.run` locks it)."""
-    with log.open() as file:
+def _locked(lock: Path) -> bool:
+    """Whether a job holds its lock, as it does while it runs."""
+    if not lock.is_file():
+        return False
+    with lock.open() as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
