@@ -5,9 +5,14 @@ from pathlib import Path
 
 def finished_blocks(folder: Path) -> list[str]:
     """The blocks of seeds ("0-4") that have results in a stage's folder."""
-    files = [path for path in folder.glob("*/**/*-*.csv") if not path.name.startswith(".")]
-    alone = [path.stem for path in files if path.relative_to(folder).parts[0] != "bundles"]
-    return alone + [path.name for path in folder.glob("bundles/*/*/*/*/*-*")]
+    alone = [
+        path.stem
+        for path in folder.glob("*/**/*-*.csv")
+        if path.relative_to(folder).parts[0] != "bundles" and not path.name.startswith(".")
+    ]
+    together = (path.name for path in folder.glob("bundles/*/*/*/*/*-*"))
+    # Hidden are seals, and what a killed process left.
+    return alone + [name for name in together if not name.startswith(".")]
 
 
 def bundled(results: Path) -> list[tuple[str, str, str]]:
@@ -20,5 +25,5 @@ def bundled(results: Path) -> list[tuple[str, str, str]]:
     return [
         (file.parts[0], "/".join(file.parts[2:6]), file.stem)
         for file in files
-        if not file.name.startswith(".")  # seals, and what a killed process left
+        if not file.name.startswith(".")
     ]
