@@ -15,7 +15,7 @@ OVERRIDES := $(if $(DATASETS),datasets=$(call list,$(DATASETS))) \
 CONFIG = $(if $(strip $(OVERRIDES)),--config $(OVERRIDES))
 PAPERS := $(basename $(notdir $(wildcard config/papers/*.yaml)))
 
-.PHONY: help install demo paper known-paper test test-slow lint format
+.PHONY: help install demo paper known-paper test test-slow test-faults lint format
 .DEFAULT_GOAL := help
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo "make test                          formatting, linting and the tests"
 	@echo "make paper PAPER=gap [DATASETS=\"berkeley13 pubmed\"] [EPSILONS=\"1 4\"] [SEEDS=3]"
 	@echo "                     [MIRROR=dir] [JOBS=n]   a paper's study, or a part of it"
+	@echo "make test-faults [SEED=n]          kills, full disks and damaged files, done to a small study"
 	@echo "papers: $(PAPERS)"
 
 install: $(BIN)/.installed
@@ -61,6 +62,10 @@ format: install
 
 test: lint
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
+
+# Kills, full disks, damaged files: some ten minutes of CPU time. SEED=n repeats a run.
+test-faults: install
+	$(BIN)/python tests/faults/run.py $(if $(SEED),--seed $(SEED))
 
 test-slow: install
 	$(BIN)/python -m pytest -m slow -n 2 --dist load

@@ -9,15 +9,13 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from graphdp.config import validate
-from graphdp.data.datasets import load_registry
 from graphdp.errors import GraphDPError
-from graphdp import private
+from graphdp import private, seals
 from graphdp.methods import registry
 from graphdp.methods.registry import card
-from graphdp.workflow import asked, code, job, lock, stages
+from graphdp.workflow import asked, code, job, lock, preflight, stages
+from graphdp.workflow.finished import bundled, finished_blocks
 from graphdp.workflow.grid import Grid
-from graphdp.workflow.known_rows import KnownIndex
 
 if "study" not in config:
 
@@ -25,14 +23,8 @@ if "study" not in config:
 
 
 try:
-    STUDY = validate(config)
-    REGISTRY = load_registry("config/datasets.yaml")
-    DATASETS = {
-        name: REGISTRY.resolve(name, STUDY.definitions) for name in STUDY.datasets
-    }
-    private.check_data(STUDY, DATASETS)
-    # Rows of earlier runs.
-    KNOWN = KnownIndex(STUDY.known_rows, STUDY.study) if STUDY.known_rows else None
+    prepared = preflight.prepare(config)
+    STUDY, DATASETS, KNOWN = prepared.study, prepared.datasets, prepared.known
 except GraphDPError as error:
     raise WorkflowError(f"{error}") from None
 
@@ -49,6 +41,7 @@ for name in ("release", "key_file", "study_seed"):
 onstart:
     try:
         lock.hold(".snakemake/graphdp.lock")
+        lock.check_writable(RESULTS)
         if PRIVATE:
             private.prepare(STUDY.key_file)
             # No checksums of what is in private/ among Snakemake's records.

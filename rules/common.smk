@@ -34,29 +34,16 @@ def unavailable():
     }
 
 
-def bundled():
-    """What earlier runs of the study made in bundles of cells, see `Grid`."""
-    # results/<study>/<stage>/bundles/<dataset>/<method>/<members>/<experiment>/<block>/<member>
-    files = Path(RESULTS).glob("*/bundles/*/*/*/*/*/*.*")
-    return [(file.parts[2], "/".join(file.parts[4:8]), file.stem) for file in files]
-
-
 UNAVAILABLE = unavailable()
 GRID = Grid(
     STUDY,
     [dataset for dataset in STUDY.datasets if dataset not in UNAVAILABLE],
-    bundled(),
+    bundled(Path(RESULTS)),
 )
 
 
-def finished_blocks(folder):
-    found = Path(f"{RESULTS}/{folder}")
-    files = [path.stem for path in found.glob("[!b]*/**/*-*.csv")]
-    return files + [path.name for path in found.glob("bundles/*/*/*/*/*-*")]
-
-
-FINISHED = finished_blocks("fit")
-ATTACK_BLOCKS = GRID.blocks(finished_blocks("attacks"))
+FINISHED = finished_blocks(Path(RESULTS, "fit"))
+ATTACK_BLOCKS = GRID.blocks(finished_blocks(Path(RESULTS, "attacks")))
 
 
 def script_code(script, *entries):
@@ -104,10 +91,10 @@ def known_blocks(cell):
 
 
 def trained(cell):
-    """Of every block of a cell that is trained here: what its job makes, and the rows' file."""
+    """Of every block of a cell that is trained here: what its job makes, the rows' file, the block."""
     known = known_blocks(cell)
     return [
-        result("fit", cell.path, block)
+        [*result("fit", cell.path, block), block]
         for block in GRID.blocks(FINISHED, known, cell.experiment)
         if STUDY.train and block not in known
     ]
@@ -175,10 +162,7 @@ def units_of(wildcards):
 def stage_inputs(wildcards):
     units = units_of(wildcards)
     reads = [
-        result(stage, place, wildcards.block)[0]
-        for unit in units
-        for stage, places in GRID.reads(unit).items()
-        for place in places
+        result(stage, place, wildcards.block)[0] for stage, place in read_by(units)
     ]
     return {
         "graph": graph_file(units[0].dataset),
@@ -197,6 +181,30 @@ def stage_tasks(wildcards):
         output = result(unit.stage.name, unit.place, wildcards.block)[1]
         tasks.append(GRID.task(unit) | {"files": files, "output": output})
     return tasks
+
+
+def stage_sealed(wildcards):
+    """Digests of what determines a job's result, and the results that it reads, for their seals."""
+    units = units_of(wildcards)
+    read = {}
+    for stage, place in read_by(units):
+        unit, block = GRID.unit(stage, place), wildcards.block
+        bundle = GRID.bundle(unit)
+        made_by = GRID.members(stage, bundle) if bundle else [unit]
+        read[result(stage, place, block)[0]] = made_of(made_by)
+    return {"own": made_of(units), "read": read}
+
+
+def made_of(units):
+    return seals.digest([GRID.task(unit) for unit in units])
+
+
+def read_by(units):
+    """The (stage, place) of what units read."""
+    reads = [GRID.reads(unit).items() for unit in units]
+    return dict.fromkeys(
+        (stage, place) for its in reads for stage, places in its for place in places
+    )
 
 
 def stage_code(wildcards):
@@ -252,7 +260,7 @@ def taken_over():
 def collected_files(wildcards):
     datasets = datasets_with_models()
     inputs = {
-        "models": [made for cell in GRID.cells for made, _ in trained(cell)],
+        "models": [made for cell in GRID.cells for made, _, _ in trained(cell)],
         "statistics": [
             f"{WORK}/data/graphs/{dataset}.json"
             for dataset in STUDY.datasets
@@ -266,6 +274,20 @@ def collected_files(wildcards):
         inputs["known"] = STUDY.known_rows
         inputs["graphs"] = [graph_file(dataset) for dataset in datasets]
     return inputs
+
+
+def collected_models():
+    """The files of the models that are trained here, each with what must stand in it."""
+    return [
+        {
+            "file": file,
+            "block": GRID.block(cell),
+            "settings": list(cell.settings),
+            "seeds": job.block_seeds(block),
+        }
+        for cell in GRID.cells
+        for _, file, block in trained(cell)
+    ]
 
 
 # Audits.

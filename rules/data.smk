@@ -12,6 +12,7 @@ rule download:
         spec=lambda wildcards: DATASETS[wildcards.dataset].model_dump_json(
             include={"name", "title", "loader", "files", "by_hand"}
         ),
+        code=script_code("download"),
     script:
         "../workflow/scripts/download.py"
 

@@ -12,7 +12,7 @@ rule collect:
     conda:
         ENVIRONMENT
     params:
-        models=lambda w: [file for cell in GRID.cells for _, file in trained(cell)],
+        models=lambda w: collected_models(),
         known=lambda w: taken_over(),
         cells=lambda w: [(cell.dataset, cell.name) for cell in cells_with_models()],
         about=lambda w: {

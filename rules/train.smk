@@ -19,6 +19,7 @@ rule stage:
         mem_mb=STUDY.memory_mb + 1500,
     params:
         tasks=stage_tasks,
+        sealed=stage_sealed,
         kept=stage_kept,
         cache=f"{CACHE}/aggregates",
         code=stage_code,

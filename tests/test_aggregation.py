@@ -526,7 +526,7 @@ def test_one_noise_stream_serves_one_release(tmp_path):
     (old,) = cache.release(graph, None, releases[:1])
     (new,) = cache.release(graph, None, releases[1:])
     assert cache.load(new).shape == (3, 40, 4)
-    with pytest.raises(GraphDPError, match=r"is not in .* run the aggregate rule again"):
+    with pytest.raises(GraphDPError, match=r"is not in .* run again what made it"):
         cache.load(old)
     assert {path.stem for path in tmp_path.iterdir()} == {new}
 

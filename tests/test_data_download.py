@@ -1,5 +1,6 @@
 """Downloads: hashes decide, nothing half-written stays, and no test leaves this machine."""
 
+import errno
 import hashlib
 import http.server
 import threading
@@ -103,6 +104,23 @@ def test_truncated_answer_is_retried_and_leaves_nothing(server, tmp_path):
     download(dataset(url=server.url), tmp_path, backoff=0.01)
     assert server.hits == 2
     assert (tmp_path / "data.bin").read_bytes() == CONTENT
+
+
+def test_a_full_disk_is_not_taken_for_a_bad_source(server, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("graphdp.data.download.shutil.copyfileobj", full)
+    (tmp_path / "mirror").mkdir()
+    (tmp_path / "mirror/data.bin").write_bytes(CONTENT)
+    server.answers = [GOOD]
+    spec = dataset(url=server.url, sha256=SHA256)
+    for mirror in (tmp_path / "mirror", None):
+        (tmp_path / "raw").mkdir(exist_ok=True)
+        monkeypatch.setattr("graphdp.data.download._chunks", full)
+        with pytest.raises(OSError, match="No space left"):
+            download(spec, tmp_path / "raw", mirror=mirror, backoff=0.01)
+        assert names(tmp_path / "raw") == []
 
 
 def test_wrong_bytes_never_get_the_final_name(server, tmp_path):

@@ -65,6 +65,18 @@ def test_different_names_are_different_streams():
     assert len({rng.stream_seed(*name) for name in names}) == len(names)
 
 
+def test_a_folder_that_cannot_be_written_is_named(tmp_path, monkeypatch):
+    (tmp_path / "results/tiny/fit").mkdir(parents=True)
+    lock.check_writable(tmp_path / "results/tiny")
+    lock.check_writable(tmp_path / "results/other/not/there")
+    monkeypatch.setattr(lock.os, "access", lambda path, _: not str(path).endswith("tiny/fit"))
+    with pytest.raises(GraphDPError, match="tiny/fit cannot be written"):
+        lock.check_writable(tmp_path / "results/tiny")
+    monkeypatch.setattr(lock.os, "access", lambda path, _: not str(path).endswith("results"))
+    with pytest.raises(GraphDPError, match="results cannot be written"):
+        lock.check_writable(tmp_path / "results/other/not/there")
+
+
 HOLDER = """
 import sys, time
 from graphdp.workflow import lock

@@ -105,6 +105,19 @@ def build_parser() -> argparse.ArgumentParser:
         description="Writes a fresh key to a new file that its owner alone may read.",
     )
     command.add_argument("file", metavar="FILE", help="the file to make; keep it where no data is")
+    command = commands.add_parser(
+        "status",
+        help="where a study stands",
+        description="What of a study is done, running, failed and left. It reads the configuration "
+        "file alone: what a run was given by --config is not known.",
+    )
+    command.add_argument(
+        "study",
+        nargs="?",
+        default="demo",
+        metavar="STUDY",
+        help="its configuration file, or the name of one of the project's (demo if not given)",
+    )
     _file_command(commands, "statement", "a privacy statement as one page of Markdown", ("file",))
     command = _file_command(
         commands, "compare", "where two privacy statements differ", ("first", "second")
@@ -201,6 +214,8 @@ def _check_delta(plan: Plan, delta: float | None, arguments: argparse.Namespace)
     Without --nodes the training nodes stand for all, of which there are no fewer.
     """
     nodes = arguments.nodes if arguments.nodes is not None else arguments.train_nodes
+    if nodes is not None and nodes < 1:
+        raise GraphDPError(f"--nodes {nodes}: at least 1 is needed")
     known = adjacency(plan.adjacency)
     if delta is None or not nodes or known is None or known.counts == "edges":
         return
@@ -305,6 +320,13 @@ def _statement(arguments: argparse.Namespace) -> str:
     return render_pages(read_statements(arguments.file)).rstrip("\n")
 
 
+def _status(arguments: argparse.Namespace) -> str:
+    from graphdp.workflow import status
+
+    config = status.find_config(arguments.study)
+    return status.render(str(config), status.status(config))
+
+
 def _compare(arguments: argparse.Namespace) -> str:
     from graphdp.privacy.statement_form import differences, read_statements
 
@@ -335,6 +357,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = build_parser().parse_args(arguments)
     command = {
         "calibrate": _calibrate, "key": _key, "statement": _statement, "compare": _compare,
+        "status": _status,
     }  # fmt: skip
     try:
         text = command[parsed.command](parsed)

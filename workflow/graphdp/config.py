@@ -6,10 +6,8 @@
 Nothing here imports torch: every start of Snakemake reads this module.
 """
 
-import difflib
 import itertools
 import math
-import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,7 +15,6 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     ValidationError,
     create_model,
@@ -26,26 +23,31 @@ from pydantic import (
 )
 
 from graphdp import private
-from graphdp.config_checks import known_names, one_analysis
+from graphdp.config_checks import known_names, known_values, one_analysis
+from graphdp.config_errors import first_fault, short, unknown
 from graphdp.errors import GraphDPError
 from graphdp.methods.registry import card, cards
-from graphdp.privacy.protection import TRAIN_POWER, is_private, level_kind
+from graphdp.methods.settings import Strict
+from graphdp.privacy.protection import LEAST_EPSILON, TRAIN_POWER, is_private, level_kind
 
 
 def _epsilon_token(value: Any) -> str:
     """ε as the token that names files and rows: "inf", "0.5", "1"; equal values, equal tokens."""
     try:
         number = float(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"ε must be a number or inf, not {value!r}") from None
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"ε must be a number or inf, not {short(value)}") from None
     if math.isnan(number) or number < 0:
         raise ValueError(f"ε must be at least 0, not {value!r}")
-    return f"{number:g}"
+    token = f"{number:g}"
+    if float(token) != number:
+        raise ValueError(f"ε may have six digits, not {value!r}; give {token}")
+    return token
 
 
 def _positive(token: str) -> str:
-    if token in ("0", "inf"):
-        raise ValueError(f"a finite ε above 0 is needed here, not {token}")
+    if not LEAST_EPSILON <= float(token) < math.inf:
+        raise ValueError(f"a finite ε of at least {LEAST_EPSILON:g} is needed here, not {token}")
     return token
 
 
@@ -68,23 +70,32 @@ def _as_list(value: Any) -> Any:
 
 def _distinct(values: list) -> list:
     if len(set(values)) != len(values):
-        raise ValueError(f"repeated values in {values}")
+        raise ValueError(f"repeated values in {short(values)}")
     return values
+
+
+def _sum_to_one(shares: tuple[float, ...]) -> tuple[float, ...]:
+    if abs(math.fsum(shares) - 1) > 1e-9:
+        raise ValueError(f"the three shares sum to {math.fsum(shares):g}, and must to 1")
+    return shares
+
+
+def _no_folder_of_ours(name: str) -> str:
+    if name.lower() in RESERVED:
+        raise ValueError(f"results/{name.lower()}/ is no study's; choose another name than {name}")
+    return name
 
 
 Epsilon = Annotated[str, BeforeValidator(_epsilon_token), AfterValidator(_positive)]
 OneOrMore = [BeforeValidator(_as_list), AfterValidator(_distinct)]
 Epsilons = Annotated[list[Epsilon], Field(min_length=1), *OneOrMore]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
-
-
 Share = Annotated[float, Field(gt=0, lt=1)]
-Fractions = tuple[Share, Share, Share]
-KNeighbors = Annotated[str, Field(pattern=r"^k[0-9]+$")]
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+Fractions = Annotated[tuple[Share, Share, Share], AfterValidator(_sum_to_one)]
+KNeighbors = Annotated[str, Field(pattern=r"^k[1-9][0-9]*$")]
+Names = Annotated[list[Name], AfterValidator(_distinct)]
+#: Folders of results/ that belong to no study.
+RESERVED = ("data", "cache", "audit")
 
 
 def _grid_type(method: str, level: str, settings: type[BaseModel]) -> type[BaseModel]:
@@ -102,7 +113,7 @@ def _grid_type(method: str, level: str, settings: type[BaseModel]) -> type[BaseM
             Field(description="the finite ε of this level, as published"),
         )
     fields["datasets"] = (
-        list[Name] | None,
+        Annotated[Names, Field(min_length=1)] | None,
         Field(None, description="only these datasets of the study, if given"),
     )
     for name, info in settings.model_fields.items():
@@ -112,7 +123,7 @@ def _grid_type(method: str, level: str, settings: type[BaseModel]) -> type[BaseM
         values = Annotated[list[item], Field(min_length=1), *OneOrMore]
         fields[name] = (values, Field([info.default], description=info.description))
     doc = f"Grid of {method} at level {level}."
-    return create_model(f"{method}_{level}", __base__=_Strict, __doc__=doc, **fields)
+    return create_model(f"{method}_{level}", __base__=Strict, __doc__=doc, **fields)
 
 
 GRIDS: dict[tuple[str, str], type[BaseModel]] = {
@@ -131,22 +142,25 @@ def _grid_entry(value: Any) -> BaseModel:
         raise ValueError(
             f"an entry is a mapping such as {{method: {example}, level: edge, epsilon: [1, 4]}}"
         )
+    for name in ("method", "level"):
+        if name not in value:
+            raise ValueError(f"the key {name!r} is missing; add e.g. `{name}: ...`")
     known = sorted({method for method, _ in GRIDS})
-    method, level = value.get("method"), value.get("level")
+    method, level = value["method"], value["level"]
     if method not in known:
-        raise ValueError(_unknown("method", str(method), known))
+        raise ValueError(unknown("method", str(method), known))
     levels = [lv for m, lv in GRIDS if m == method]
     kind = level_kind(level)
     if kind not in levels or level == "k":
         shown = ["k<number>" if lv == "k" else lv for lv in levels]
-        raise ValueError(_unknown(f"level of {method}", str(level), shown))
-    return GRIDS[method, kind](**value)
+        raise ValueError(unknown(f"level of {method}", str(level), shown))
+    return GRIDS[method, kind].model_validate(value)
 
 
 GridEntry = Annotated[Any, BeforeValidator(_grid_entry)]
 
 
-class Attack(_Strict):
+class Attack(Strict):
     """One attack of a study: whom it attacks. See `graphdp.attacks`."""
 
     nodes_per_class: Annotated[int, Field(ge=1)] = Field(
@@ -164,16 +178,22 @@ class Attack(_Strict):
             if (entry.method, entry.level) in seen:
                 raise ValueError(f"{entry.method} at level {entry.level} stands twice; keep one")
             seen.add((entry.method, entry.level))
+            if entry.datasets is not None:
+                raise ValueError(
+                    "datasets: an attack is on all datasets of the study; leave it out"
+                )
             for name in card(entry.method).settings(entry.level).model_fields:
                 if len(getattr(entry, name)) > 1:
                     raise ValueError(f"{name} has several values; an attack takes one")
         return entries
 
 
-class Study(_Strict):
+class Study(Strict):
     """One study: what is trained on which data, and what is drawn from it."""
 
-    study: Name = Field(description="name of the study; results go to results/<study>/")
+    study: Annotated[Name, AfterValidator(_no_folder_of_ours)] = Field(
+        description="name of the study; results go to results/<study>/"
+    )
     title: str = Field("", description="heading of the report")
     paper: Name | None = Field(
         None, description="shows the printed numbers of config/published/<paper>.csv beside ours"
@@ -265,8 +285,8 @@ class Study(_Strict):
     train: bool = Field(
         True, description="false: train no model; what `known_rows` does not hold is missing"
     )
-    tables: list[Name] = Field(["statistics", "accuracy"], description="tables to make")
-    figures: list[Name] = Field(["figure6"], description="figures to make")
+    tables: Names = Field(["statistics", "accuracy"], description="tables to make")
+    figures: Names = Field(["figure6"], description="figures to make")
     mirror: str | None = Field(
         None, description="folder with raw files, searched before the network"
     )
@@ -295,16 +315,20 @@ class Study(_Strict):
             )
         return self
 
-    @model_validator(mode="after")
-    def _per_dataset_is_known(self) -> "Study":
-        names = sorted({n for s in _settings_types() for n in s.model_fields})
-        for dataset, values in self.per_dataset.items():
-            for name in values:
-                if name not in names:
-                    raise ValueError(
-                        f"per_dataset.{dataset}: " + _unknown("hyperparameter", name, names)
-                    )
-        return self
+    @field_validator("per_dataset", mode="after")
+    @classmethod
+    def _per_dataset_is_known(cls, value: dict) -> dict:
+        settings = [settings for its in cards().values() for settings in its.levels.values()]
+        for dataset, values in value.items():
+            known_values(values, f"{dataset}: ", settings)
+        return value
+
+    @field_validator("definitions", mode="after")
+    @classmethod
+    def _no_folder_of_stages(cls, value: dict) -> dict:
+        if "bundles" in value:
+            raise ValueError("bundles: the name is kept for folders of results; choose another")
+        return value
 
     @model_validator(mode="before")
     @classmethod
@@ -336,26 +360,24 @@ class Study(_Strict):
         return " ".join(words)
 
     def settings(self, dataset: str, entry: BaseModel) -> list[dict[str, Any]]:
-        """Every hyperparameter setting of an experiment's entry on a dataset, as dictionaries."""
+        """Every hyperparameter setting of an experiment's entry on a dataset, as dictionaries.
+
+        Raises `GraphDPError` if the dataset has a value that the entry's method does not take.
+        """
         settings = card(entry.method).settings(entry.level)
         grid = {name: getattr(entry, name) for name in settings.model_fields}
         for name, value in self.per_dataset.get(dataset, {}).items():
             if name in grid and name not in entry.model_fields_set:
                 grid[name] = _as_list(value)
-        return [
-            settings(**dict(zip(grid, values, strict=True))).model_dump(exclude_none=True)
-            for values in itertools.product(*grid.values())
-        ]
-
-
-def _settings_types() -> list[type[BaseModel]]:
-    return [settings for its in cards().values() for settings in its.levels.values()]
-
-
-def _unknown(kind: str, name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-    return f"unknown {kind} {name!r}; {hint}"
+        try:
+            return [
+                settings(**dict(zip(grid, values, strict=True))).model_dump(exclude_none=True)
+                for values in itertools.product(*grid.values())
+            ]
+        except ValidationError as error:
+            # Each value alone was checked before: it is another method's that fits none here.
+            where = f"per_dataset.{dataset}, {entry.method} at level {entry.level}"
+            raise GraphDPError(f"config: {where}: {first_fault(error)}") from None
 
 
 def validate(config: dict[str, Any]) -> Study:
@@ -365,26 +387,20 @@ def validate(config: dict[str, Any]) -> Study:
     the nearest valid one.
     """
     try:
-        return Study(**config)
+        return Study.model_validate(config)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise GraphDPError(f"config: {where + ': ' if where else ''}{_explain(first)}") from None
+        raise GraphDPError(f"config: {first_fault(error, config, keys_at)}") from None
 
 
-def _explain(error: dict[str, Any]) -> str:
-    if error["type"] == "extra_forbidden":
-        name = str(error["loc"][-1])
-        known = [*Study.model_fields]
-        if len(error["loc"]) > 1:
-            known = sorted({n for grid in GRIDS.values() for n in grid.model_fields})
-            if error["loc"][0] == "attacks" and "entries" not in error["loc"]:
-                known = [*Attack.model_fields]
-        return _unknown("key", name, known)
-    if error["type"] == "missing":
-        return f"the key {error['loc'][-1]!r} is missing; add e.g. `{error['loc'][-1]}: ...`"
-    message = re.sub(r"^(Value|Assertion) error, ", "", error["msg"])
-    return message if error["type"] == "value_error" else f"{message}, not {error['input']!r}"
+def keys_at(place: tuple, value: Any) -> tuple[str, list[str]]:
+    """(what stands in a place of a configuration, its keys), for who misspelt one.
+
+    place: the keys and positions that lead there. value: what is given there.
+    """
+    if "experiments" in place[:1] or "entries" in place:
+        method, level = value["method"], value["level"]
+        return f"{method} at level {level}", sorted(GRIDS[method, level_kind(level)].model_fields)
+    return ("an attack", [*Attack.model_fields]) if place else ("a study", [*Study.model_fields])
 
 
 def main(folder: str = "config") -> None:

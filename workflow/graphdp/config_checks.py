@@ -2,8 +2,39 @@
 
 import itertools
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
+
+from graphdp.config_errors import first_fault, unknown
+
+
+def known_values(
+    values: Mapping[str, Any], where: str, settings: Sequence[type[BaseModel]]
+) -> None:
+    """Whether hyperparameters (name -> value or list) are such as some of the settings have.
+
+    Raises ValueError that begins with `where`.
+    """
+    names = sorted({name for one in settings for name in one.model_fields})
+    for name, value in values.items():
+        if name not in names:
+            raise ValueError(where + unknown("hyperparameter", name, names))
+        given = value if isinstance(value, list | tuple) else [value]
+        if not given:
+            raise ValueError(f"{where}{name} has no value; leave it out")
+        for one in given:
+            faults = [_fault(of, name, one) for of in settings if name in of.model_fields]
+            if all(faults):
+                raise ValueError(where + faults[0])
+
+
+def _fault(settings: type[BaseModel], name: str, value: Any) -> str:
+    try:
+        settings.model_validate({name: value})
+        return ""
+    except ValidationError as error:
+        return first_fault(error)
 
 
 def one_analysis(value: Mapping[str, Sequence[BaseModel]]) -> None:

@@ -1,5 +1,6 @@
 """Files that are either whole or absent: everything is written to a temporary name and renamed."""
 
+import errno
 import hashlib
 import json
 import os
@@ -10,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+#: Errors of writing that nothing but room on the disk, or another disk, helps against.
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 
 
 @contextmanager

@@ -40,8 +40,9 @@ def make_key(path: str | os.PathLike) -> None:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         raise GraphDPError(f"{path} is there already; a key is never overwritten") from None
-    except OSError as error:
-        raise GraphDPError(f"{path}: {error.strerror}; give a file in a folder of yours") from None
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise GraphDPError(f"{path!r}: {why}; give a file in a folder of yours") from None
     try:
         os.fchmod(file, 0o600)  # whatever the umask
         with os.fdopen(file, "w") as opened:

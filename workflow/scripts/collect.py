@@ -15,7 +15,9 @@ def main(snakemake):
     if params.known:
         graphs = {Path(path).stem: path for path in files.graphs}
         known = known_rows.known_models(files.known, params.known, graphs, folders)
-    rows.collect_rows(params.models, out.rows, known)
+    for model in params.models:
+        rows.check_models(model["file"], model["block"], model["settings"], model["seeds"])
+    rows.collect_rows([model["file"] for model in params.models], out.rows, known)
     statistics = {Path(path).stem: io.read_json(path) for path in files.statistics}
     entries = [io.read_json(folders[dataset] / f"{name}.json") for dataset, name in params.cells]
     io.write_json(out.context, study_context(params.about, statistics, entries))

@@ -4,14 +4,15 @@ from pathlib import Path
 
 from graphdp import io
 from graphdp.data.datasets import DatasetSpec
+from graphdp.data.download import verify
 from graphdp.data.preprocess import preprocess, statistics
 from graphdp.workflow import job
 
 
 def main(snakemake):
-    graph = preprocess(
-        DatasetSpec.model_validate_json(snakemake.params.spec), Path(snakemake.input[0]).parent
-    )
+    folder = Path(snakemake.input[0]).parent
+    verify(folder)
+    graph = preprocess(DatasetSpec.model_validate_json(snakemake.params.spec), folder)
     graph.save(snakemake.output.graph)
     io.write_json(snakemake.output.statistics, statistics(graph))
 

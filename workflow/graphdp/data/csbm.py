@@ -5,36 +5,8 @@ import math
 import numpy as np
 
 from graphdp import rng
+from graphdp.data.csbm_sizes import check_sizes, edge_probabilities, signal
 from graphdp.data.graph import Graph, csr_from_edges
-from graphdp.errors import GraphDPError
-
-
-def signal(n: int, f: int, epsilon: float, phi: float) -> tuple[float, float]:
-    """λ (signal in the graph) and μ (signal in the features) at φ.
-
-    λ = √(1+ε)·sin(φπ/2) and μ = √(ξ(1+ε))·cos(φπ/2) with ξ = n/f, so that λ² + μ²/ξ = 1 + ε: the
-    arc of DPDGC, Appendix K, above the detection threshold λ² + μ²/ξ = 1 of its Theorem K.1
-    (Deshpande et al. 2018). At φ = ±1 and φ = 0 the vanishing one of the two is exactly 0.
-    """
-    lam = math.sqrt(1 + epsilon) * math.sin(phi * math.pi / 2)
-    mu = math.sqrt(n / f * (1 + epsilon)) * math.cos(phi * math.pi / 2) if abs(phi) < 1 else 0.0
-    return lam, mu
-
-
-def edge_probabilities(n: int, f: int, d: float, epsilon: float, phi: float) -> tuple[float, float]:
-    """P(A_ij = 1) for nodes of the same class and of different classes: (d ± λ√d)/n.
-
-    Raises:
-        GraphDPError: one of them is outside [0, 1].
-    """
-    lam, _ = signal(n, f, epsilon, phi)
-    within, between = (d + lam * math.sqrt(d)) / n, (d - lam * math.sqrt(d)) / n
-    if not (0 <= within <= 1 and 0 <= between <= 1):
-        raise GraphDPError(
-            f"csbm: edge probabilities (d ± λ√d)/n = {within:.4g}, {between:.4g} leave [0, 1] with "
-            f"λ = {lam:.4g}: need λ² ≤ d ≤ n − |λ|√d (d = {d:g}, n = {n}, 1 + ε = {1 + epsilon:g})"
-        )
-    return within, between
 
 
 def csbm(n: int, f: int, d: float, epsilon: float, phi: float, seed: int) -> Graph:
@@ -62,11 +34,7 @@ def csbm(n: int, f: int, d: float, epsilon: float, phi: float, seed: int) -> Gra
     Raises:
         GraphDPError: a parameter is out of range.
     """
-    if n < 2 or f < 1 or d <= 0 or epsilon <= -1 or not -1 <= phi <= 1:
-        raise GraphDPError(
-            f"csbm: need n ≥ 2, f ≥ 1, d > 0, epsilon > -1 and -1 ≤ phi ≤ 1, "
-            f"got n={n}, f={f}, d={d}, epsilon={epsilon}, phi={phi}"
-        )
+    check_sizes("csbm", n, f, d, epsilon, phi)
     within, between = edge_probabilities(n, f, d, epsilon, phi)
     _, mu = signal(n, f, epsilon, phi)
 

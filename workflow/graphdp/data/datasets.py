@@ -272,7 +272,7 @@ def _parse(model: type[_Strict], content: Any, where: str) -> Any:
     """`model` from plain data; the first error as one line with its place and the nearest key."""
     try:
         # By way of JSON: strict types then still take lists where they say tuple.
-        return model.model_validate_json(json.dumps(content))
+        return model.model_validate_json(json.dumps(content, default=str))
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])

@@ -23,6 +23,8 @@ from graphdp.progress import progress
 
 # Hashes of files whose hash nobody published, written when such a file is first seen.
 RECORD = "recorded-hashes.json"
+#: What `download` returns, beside the files.
+MANIFEST = "manifest.json"
 _CHUNK = 1 << 20
 _FINAL_STATUS = frozenset({400, 401, 403, 404, 405, 410, 451})  # asking again will not help
 
@@ -64,6 +66,7 @@ def download(
         `recorded-hashes.json` in the folder and is enforced from then on).
 
     Raises:
+        OSError: there is no room for a file.
         GraphDPError: a file cannot be had; the message names dataset, file, URL, expected and found
             hash, and says how to supply it by hand.
     """
@@ -103,6 +106,22 @@ def download(
     return {"dataset": spec.name, "files": files}
 
 
+def verify(folder: str | os.PathLike) -> None:
+    """Whether the files of a folder are still those of its manifest.
+
+    Raises `GraphDPError` naming the first that is not.
+    """
+    folder = Path(folder)
+    manifest = folder / MANIFEST
+    for file in io.read_json(manifest)["files"]:
+        path = folder / file["name"]
+        if not path.is_file() or io.sha256_file(path) != file["sha256"]:
+            raise GraphDPError(
+                f"{path} is missing, or was altered since it was placed: delete it and {manifest} "
+                "and run again"
+            )
+
+
 def digests(path: str | os.PathLike) -> tuple[int, str, str]:
     """Size in bytes, SHA-256, and git blob SHA-1 (of `blob <size>\\0` + content) of a file."""
     size = os.path.getsize(path)
@@ -139,6 +158,8 @@ def _obtain(
             with candidate.open("rb") as source:
                 return _land(file, source, final)
         except (_Failure, OSError) as error:
+            if getattr(error, "errno", None) in io.NO_ROOM:
+                raise
             failures.append(f"{candidate}: {error}")
 
     if file.url and not offline:
@@ -240,6 +261,8 @@ def _fetch(file: FileSpec, final: Path, timeout: float) -> tuple[int, str, str]:
         final_answer = error.code in _FINAL_STATUS
         raise _Failure(f"HTTP {error.code} {error.reason}", final=final_answer) from error
     except (OSError, http.client.HTTPException) as error:
+        if getattr(error, "errno", None) in io.NO_ROOM:
+            raise
         # URLError, time-outs, resets and truncated answers are all one of these two.
         raise _Failure(f"{type(error).__name__}: {error}", final=False) from error
     except ValueError as error:  # not a URL at all

@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from functools import cache
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 PositiveInt = Annotated[int, Field(ge=1)]
 NonNegativeInt = Annotated[int, Field(ge=0)]
@@ -14,10 +15,45 @@ PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 DROPOUT = Field(None, gt=0, lt=1, description="dropout before every SELU, if any")
 
 
-class Settings(BaseModel):
-    """One setting of a method's hyperparameters (a point of the grid)."""
+class Strict(BaseModel):
+    """What configurations are made of: no unknown keys, and no true or false for a number."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_booleans(cls, values: Any) -> Any:
+        if isinstance(values, dict):
+            for name in values.keys() & _without_booleans(cls):
+                if _holds_boolean(values[name]):
+                    raise ValueError(f"{name}: a number or a name is needed, not true or false")
+        return values
+
+
+@cache
+def _without_booleans(model: type[BaseModel]) -> frozenset[str]:
+    fields = model.model_fields.items()
+    return frozenset(name for name, info in fields if not _takes_booleans(info.annotation))
+
+
+def _takes_booleans(annotation: Any) -> bool:
+    if annotation in (bool, Any) or (
+        isinstance(annotation, type) and issubclass(annotation, BaseModel)
+    ):
+        return True
+    return any(isinstance(arg, bool) or _takes_booleans(arg) for arg in get_args(annotation))
+
+
+def _holds_boolean(value: Any) -> bool:
+    if isinstance(value, dict):
+        value = list(value.values())
+    return isinstance(value, bool) or (
+        isinstance(value, list | tuple) and any(map(_holds_boolean, value))
+    )
+
+
+class Settings(Strict):
+    """One setting of a method's hyperparameters (a point of the grid)."""
 
     #: Of `graphdp calibrate`: a count that the plan reads and that need not be given -> the one
     #: whose value it takes then, or "" for its own default.

@@ -3,7 +3,7 @@
 import csv
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import pandas as pd
 
 from graphdp import io
 from graphdp.errors import GraphDPError
+from graphdp.methods.settings import key
 from graphdp.paper.labels import OLDER_NOISE, STATUSES
 from graphdp.privacy.protection import canonical_epsilon, is_level, is_private
 
@@ -88,6 +89,36 @@ def read_rows(path: str | os.PathLike) -> pd.DataFrame:
     except (pd.errors.EmptyDataError, pd.errors.ParserError) as error:
         raise GraphDPError(f"{path}: not a rows.csv ({error}); delete it and run again") from error
     return _parse(raw, path)
+
+
+def check_models(
+    path: str | os.PathLike,
+    block: Mapping[str, Any],
+    settings: Sequence[Mapping[str, Any]],
+    seeds: Sequence[int],
+) -> None:
+    """Whether a job's rows are those of exactly the models that it was asked for.
+
+    block: their study, dataset, method, level, ε, checkpoint, study_seed and split_rule; there is
+    one model per setting and seed. Raises GraphDPError naming the file and what is wrong with it.
+    """
+    rows = read_rows(path)
+    same = ("study", "dataset", "method", "level", "epsilon", "checkpoint", "study_seed")
+    origin = {name: str(block[name]) for name in same} | {"split": block["split_rule"]}
+    for name, value in origin.items():
+        strange = rows[rows[name].astype(str) != value]
+        if len(strange):
+            raise GraphDPError(
+                f"{path}: a row has {name} {strange.iloc[0][name]}, the study {value}; delete the "
+                "file and run again"
+            )
+    wanted = {(key(dict(setting)), seed) for setting in settings for seed in seeds}
+    found = list(zip(rows["hyperparameters"], rows["seed"], strict=True))
+    if len(found) != len(wanted) or set(found) != wanted:
+        raise GraphDPError(
+            f"{path} has {len(found)} models, {len(wanted - set(found))} of the {len(wanted)} "
+            "wanted (settings x seeds) are missing; delete the file and run again"
+        )
 
 
 def collect(paths: Sequence[str | os.PathLike], more: pd.DataFrame | None = None) -> pd.DataFrame:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from graphdp.errors import GraphDPError
 from graphdp.privacy import accounting
 from graphdp.privacy.plan import Plan
+from graphdp.privacy.protection import LEAST_EPSILON
 
 #: Calibration aims this far (relative) below the target, so that neither rounding nor another
 #: optimiser over the same curve reads an ε above it.
@@ -22,8 +23,6 @@ SAFETY = 1e-6
 TOLERANCE = 1e-5
 #: A composed ε below this share of the target would waste accuracy: it is an error.
 LEAST_SHARE = 0.99
-#: A smaller target but 0 is refused: searches end at rounding errors there.
-LEAST_EPSILON = 1e-6
 #: Noise multipliers outside this range mean that the target cannot be met in earnest.
 _LEAST_NOISE, _MOST_NOISE = 1e-6, 1e9
 #: From the noise of a sketch on, which is near the one that is sought.

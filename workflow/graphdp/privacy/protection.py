@@ -40,13 +40,15 @@ KINDS: dict[str, Level] = {
         Level("node", 3, "-NDP", protects_edges=True, protects_nodes=True),
     )
 }
+#: A smaller target but 0 is refused: searches for noise end at rounding errors there.
+LEAST_EPSILON = 1e-6
 #: As messages and documents name them.
 LEVELS = ("none", "edge", "node", "k<number>")
 
 
 def neighbors(level: Any) -> int | None:
     """The k of a k-neighbour level ("k5" gives 5); None at every other level."""
-    found = re.fullmatch(r"k(\d+)", level) if isinstance(level, str) else None
+    found = re.fullmatch(r"k([1-9][0-9]*)", level) if isinstance(level, str) else None
     return None if found is None else int(found[1])
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from graphdp import io
+from graphdp import io, seals
 from graphdp.errors import GraphDPError
 from graphdp.privacy.mechanisms import KINDS
 
@@ -232,14 +232,18 @@ def differences(first: Any, second: Any, path: str = "") -> list[tuple[str, Any,
 def read_statements(path: str) -> list[Statement]:
     """The statements of a file: one JSON object, or a list of them.
 
-    Raises GraphDPError if the file cannot be read or holds something else.
+    Raises GraphDPError if the file cannot be read, holds something else, or was altered since its
+    study was run.
     """
     try:
+        seals.check_if_sealed(path)
         value = io.read_json(path)
     except OSError as error:
         raise GraphDPError(f"{path}: {error.strerror or error}; give a statement's file") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise GraphDPError(f"{path}: not JSON; give a statement's file") from None
+    if value == []:
+        raise GraphDPError(f"{path}: an empty list, without a statement; give a statement's file")
     try:
         return [Statement.from_json(v) for v in (value if isinstance(value, list) else [value])]
     except GraphDPError as error:

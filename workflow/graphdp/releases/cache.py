@@ -11,7 +11,7 @@ import numpy as np
 
 from graphdp import io
 from graphdp.data.graph import Graph, in_edges
-from graphdp.errors import GraphDPError
+from graphdp.errors import GraphDPError, LostRelease
 from graphdp.graphs import degree
 from graphdp.progress import progress
 from graphdp.releases.aggregation import (
@@ -95,12 +95,12 @@ class AggregateCache:
         """The release of a key, float32 (K, n, d).
 
         Raises:
-          GraphDPError: it is not in the cache, or damaged.
+          LostRelease: it is not in the cache, or damaged.
         """
         if not self._holds(name):
-            raise GraphDPError(
+            raise LostRelease(
                 f"release {name} is not in {self.folder} (removed, or replaced by one with other "
-                "data): run the aggregate rule again"
+                "data): run again what made it"
             )
         array = self._open(name, mmap_mode="r")
         if io.sha256_arrays(array) != io.read_json(self._sidecar(name))["sha256"]:
@@ -132,10 +132,10 @@ class AggregateCache:
             raise self._damaged(name, f"{array.dtype} {array.shape}, expected float32 {shape}")
         return array
 
-    def _damaged(self, name: str, reason: str) -> GraphDPError:
-        return GraphDPError(
-            f"{self.path(name)} is damaged ({reason}): delete it and run the aggregate rule again, "
-            "which writes the same bytes"
+    def _damaged(self, name: str, reason: str) -> LostRelease:
+        return LostRelease(
+            f"{self.path(name)} is damaged ({reason}): delete it and run again what made it, which "
+            "writes the same bytes"
         )
 
     def _write(self, name: str, array: np.ndarray, fields: dict[str, Any]) -> None:

@@ -1,10 +1,13 @@
 """What every script of the workflow does around its one library call: log, time, fail clearly."""
 
 import contextlib
+import errno
+import fcntl
 import json
 import os
 import platform
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -12,8 +15,9 @@ import traceback
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
+from graphdp import io, private, seals
 from graphdp.errors import GraphDPError
 
 _START = time.monotonic()
@@ -21,35 +25,94 @@ _START = time.monotonic()
 _COUNTED = {"cpu_seconds": 0.0, "wall_seconds": 0.0}
 
 
-def run(snakemake: Any, main: Callable[[Any], None]) -> None:
-    """Call `main(snakemake)` with everything it prints sent to the rule's log.
+#: Where the machine, and not the project, is at fault.
+_NO_PLACE = io.NO_ROOM | {errno.EACCES, errno.EPERM}
 
-    A `GraphDPError` ends the job with its one line in the log and on the terminal; any other
-    exception leaves its traceback in the log. Both end the process with exit code 1. Of a private
-    release the log, which Snakemake may show, says where all of that stands: what goes wrong may
-    tell of the data.
+
+def run(snakemake: Any, main: Callable[[Any], None]) -> None:
+    """Call `main(snakemake)` with everything it prints sent to the rule's log, on inputs that are
+    whole (`graphdp.seals`); seal what it made.
+
+    A `GraphDPError` ends the job with its one line in the log and on the terminal, and so does a
+    full disk; any other exception leaves its traceback in the log. All end the process with exit
+    code 1. Of a private release the log, which Snakemake may show, says where all of that stands:
+    what goes wrong may tell of the data.
+
+    A job that a killed run left at work is waited for: two never write the same files at once.
     """
-    log = Path(snakemake.log[0])
-    log.parent.mkdir(parents=True, exist_ok=True)
-    if snakemake.config.get("release") == "private":
-        log.write_text(f"what this job says stands in {log}.private\n", encoding="utf-8")
-        log = log.with_name(f"{log.name}.private")
-        hidden = f"error: a job of a private release failed; {log} says why"
-    else:
-        hidden = ""
-    with log.open("w", encoding="utf-8", buffering=1) as file:
-        try:
-            with contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
-                main(snakemake)
-                _COUNTED.update(cpu_seconds=0.0, wall_seconds=0.0)
-                used = usage()
-                print("done: " + ", ".join(f"{name} {value:g}" for name, value in used.items()))
-        except GraphDPError as error:
-            print(f"error: {error}", file=file)
-            sys.exit(hidden or f"error: {error}")
-        except Exception as error:
-            traceback.print_exc(file=file)
-            sys.exit(hidden or f"error: {type(error).__name__}: {error} (traceback in {log})")
+    log, hidden = Path(snakemake.log[0]), ""
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        if snakemake.config.get("release") == "private":
+            log.write_text(f"what this job says stands in {log}.private\n", encoding="utf-8")
+            log = log.with_name(f"{log.name}.private")
+            hidden = f"error: a job of a private release failed; {log} says why"
+        lock = _lock(log)
+        file = log.open("w", encoding="utf-8", buffering=1)
+    except OSError as error:
+        sys.exit(f"error: {_no_place(error, log)}")
+    failed = None
+    try:
+        with contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
+            _run(snakemake, main)
+    except GraphDPError as error:
+        failed = f"error: {error}"
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in _NO_PLACE:
+            failed = f"error: {_no_place(error, log)}"
+        else:
+            failed = f"error: {type(error).__name__}: {error} (traceback in {log})"
+            with contextlib.suppress(OSError):  # where there is no room for it either
+                traceback.print_exc(file=file)
+    with contextlib.suppress(OSError), lock, file:
+        if failed and "(traceback in" not in failed:
+            print(failed, file=file)
+    if failed:
+        sys.exit(hidden or failed)
+
+
+def _run(snakemake: Any, main: Callable[[Any], None]) -> None:
+    sealed = snakemake.params.get("sealed") or {}
+    known = snakemake.input.get("known", ())
+    seals.check_inputs(
+        list(snakemake.input), sealed.get("read", {}), [known] if isinstance(known, str) else known
+    )
+    for output in snakemake.output:
+        seals.remove(output)
+        if os.path.isdir(output):  # of a job of a killed run, which ended after this one began
+            shutil.rmtree(output)
+    main(snakemake)
+    for output in snakemake.output:
+        # What a private release publishes is read by nobody here.
+        if snakemake.config.get("release") != "private" or output.startswith(f"{private.FOLDER}/"):
+            seals.write(output, sealed.get("own", ""))
+    _COUNTED.update(cpu_seconds=0.0, wall_seconds=0.0)
+    print("done: " + ", ".join(f"{name} {value:g}" for name, value in usage().items()))
+
+
+def lock_of(log: Path) -> Path:
+    """The file that a job holds a lock on while it runs. Not the log, which Snakemake removes."""
+    return log.with_name(f".{log.name}.lock")
+
+
+def _lock(log: Path) -> TextIO:
+    """The lock of a log's job, held until it is closed or this process ends, by whatever."""
+    file = lock_of(log).open("a")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print(f"a killed run's job is still at work: waiting for it ({log})", file=sys.stderr)
+        fcntl.flock(file, fcntl.LOCK_EX)
+    except OSError:
+        pass  # a file system without locks
+    return file
+
+
+def _no_place(error: OSError, log: Path) -> str:
+    return (
+        f"{error.filename or log.parent} cannot be written, or read ({error.strerror}): make room, "
+        "or permit it, and run again"
+    )
 
 
 def block_seeds(token: str) -> list[int]:

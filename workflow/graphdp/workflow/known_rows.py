@@ -7,6 +7,7 @@ what its ε means are checked against the study that takes it over and its calib
 
 import csv
 import gzip
+import io
 import json
 import math
 import os
@@ -14,8 +15,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graphdp import io
+from graphdp import seals
 from graphdp.errors import GraphDPError
+from graphdp.io import read_json
 from graphdp.methods.registry import card
 from graphdp.methods.settings import key
 from graphdp.privacy import calibrated
@@ -72,10 +74,14 @@ class KnownIndex:
 def _read(path: str | os.PathLike, study: str) -> list[dict[str, str]]:
     if not os.path.isfile(path):
         raise GraphDPError(f"known_rows: there is no file {path}; correct or remove it")
+    seals.check_if_sealed(path)
     opened = gzip.open if str(path).endswith(".gz") else open
     try:
         with opened(path, "rt", encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
+            text = file.read()
+        rows = list(csv.DictReader(io.StringIO(text), strict=True))
+        if not text.endswith("\n") or any(None in row or None in row.values() for row in rows):
+            raise ValueError("it ends, or a line of it, before its time")
     except (OSError, EOFError, ValueError, csv.Error) as error:
         raise GraphDPError(
             f"known_rows: {path} is not readable ({error}); correct or remove it"
@@ -158,7 +164,7 @@ def known_models(
         dataset = fields["dataset"]
         if dataset not in loaded:
             loaded[dataset] = Graph.load(graphs[dataset])
-        entries = io.read_json(folders[dataset] / cell["calibration"])
+        entries = read_json(folders[dataset] / cell["calibration"])
         for seeds in cell["seeds"]:
             block = Block(graph=loaded[dataset], seeds=list(seeds), calibrations=entries, **fields)
             found += take_over(rows, places, cell, block)

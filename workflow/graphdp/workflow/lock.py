@@ -1,4 +1,4 @@
-"""One run of the workflow at a time, with a lock that cannot go stale.
+"""Before the first job: one run of the workflow at a time, with a lock that cannot go stale.
 
 Snakemake's own lock is a file that a killed run leaves behind and that stops the next run until
 `--unlock`. This one is held by the operating system for the life of the process (`flock`), so a
@@ -12,6 +12,22 @@ from pathlib import Path
 from graphdp.errors import GraphDPError
 
 _held: list[int] = []  # descriptors stay open, and locked, until the process ends
+
+
+def check_writable(folder: str | os.PathLike) -> None:
+    """Raise `GraphDPError`, naming it, if a folder or one in it cannot be written.
+
+    Of what is not there, the next folder above it counts.
+    """
+    folder = Path(folder)
+    while not folder.exists():
+        folder = folder.parent
+    for where, _, _ in os.walk(folder):
+        if not os.access(where, os.W_OK | os.X_OK):
+            raise GraphDPError(
+                f"the folder {where} cannot be written: give it to you (chmod u+rwx), or remount "
+                "its disk, and run again"
+            )
 
 
 def hold(path: str | os.PathLike) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from graphdp.methods.card import CACHE, Card, resolve
+from graphdp.errors import GraphDPError, LostRelease
+from graphdp.methods.card import CACHE, RELEASES, Card, resolve
 
 if TYPE_CHECKING:  # every start of Snakemake reads this module
     from graphdp.methods.block import Block
@@ -44,7 +45,16 @@ def run_stage(task: Mapping[str, Any], block: "Block", cache: str) -> None:
         resolve(load)(cache if name == CACHE else task["files"][name], block)
         for name, load in task["reads"].items()
     ]
-    result = resolve(task["run"])(block, task["settings"], *read)
+    try:
+        result = resolve(task["run"])(block, task["settings"], *read)
+    except LostRelease as error:
+        records = [
+            file for name, load in task["reads"].items() if load == RELEASES[1]
+            for file in task["files"][name]
+        ]  # fmt: skip
+        if not records:
+            raise
+        raise GraphDPError(f"{error}: delete {', '.join(records)} as well") from None
     resolve(task["save"])(task["output"], result, block)
 
 

@@ -1,0 +1,129 @@
+"""`graphdp status`: what is done, at work, failed and left, by the files of a study."""
+
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+from graphdp import cli, io, seals
+from graphdp.workflow import job, status
+
+ROOT = Path(__file__).parent.parent
+STUDY = {
+    "study": "tiny",
+    "datasets": ["csbm"],
+    "seeds": 4,
+    "seed_block": 2,
+    "experiments": {
+        "accuracy": [
+            {"method": "gap", "level": "edge", "epsilon": [1, 4], "hops": 2},
+            {"method": "mlp", "level": "none"},
+        ]
+    },
+}
+DONE = "done: cpu_seconds 1.5, wall_seconds {}, peak_rss_mb 300\n"
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path, monkeypatch):
+    (tmp_path / "config").symlink_to(ROOT / "config")
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(STUDY))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def jobs(stage=""):
+    return [one for one in status.status(Path("study.yaml")) if one.stage.startswith(stage)]
+
+
+def finish(job, seconds, made_of=""):
+    io.write_text(job.made, "made")
+    seals.write(job.made, made_of)
+    io.write_text(job.log, DONE.format(seconds))
+
+
+def digest_of(job):
+    """What its job seals it with, as the rules say."""
+    from graphdp.workflow.grid import Grid
+    from graphdp.workflow.preflight import prepare
+
+    grid = Grid(prepare(STUDY).study)
+    (unit,) = [u for u in grid.units.values() if f"/{u.stage.name}/{u.place}/" in job.made]
+    return seals.digest([grid.task(unit)])
+
+
+def test_every_job_of_a_study_is_there_once():
+    """Two blocks of seeds: an encoder for both ε, an aggregation and a classifier each, an MLP."""
+    found = [one.stage for one in jobs()]
+    counts = {stage: found.count(stage) for stage in dict.fromkeys(found)}
+    assert counts == {
+        "preprocess": 1, "calibrate": 1, "encode": 2, "aggregate": 4, "fit": 6, "collect": 1,
+        "draw": 1,
+    }  # fmt: skip
+    assert {one.state for one in jobs()} == {"left"}
+    assert status.seconds_left(jobs()) is None
+
+
+def test_states_follow_from_output_seal_and_log():
+    first, second, third, fourth = jobs("aggregate")
+    finish(first, 3, digest_of(first))
+    finish(second, 3, "another configuration's")
+    io.write_text(third.log, "warning\nerror: noise of scale 0; calibrate again\n")
+    io.write_text(fourth.log, "aggregating\n")
+    assert [one.state for one in jobs("aggregate")] == ["done", "left", "failed", "left"]
+    assert jobs("aggregate")[2].cause == "error: noise of scale 0; calibrate again"
+    file = os.open(job.lock_of(fourth.log), os.O_RDWR | os.O_CREAT)
+    fcntl.flock(file, fcntl.LOCK_EX)
+    assert [one.state for one in jobs("aggregate")] == ["done", "left", "failed", "running"]
+    os.close(file)
+    seals.remove(first.made)
+    assert jobs("aggregate")[0].state == "left"
+    io.write_text(third.log, "Traceback (most recent call last):\n  x\nKeyError: 'hops'\n")
+    assert jobs("aggregate")[2].cause == "KeyError: 'hops'"
+
+
+def test_the_rest_takes_as_long_as_what_was_like_it():
+    for stage, seconds in (("preprocess", 1), ("calibrate", 8), ("collect", 2), ("draw", 4)):
+        finish(jobs(stage)[0], seconds)
+    for stage, seconds in (("encode", 10), ("aggregate", 20)):
+        finish(jobs(stage)[0], seconds, digest_of(jobs(stage)[0]))
+    gap = [one for one in jobs("fit") if "gap" in one.kind]
+    finish(gap[0], 30, digest_of(gap[0]))
+    finish(gap[1], 50, digest_of(gap[1]))
+    # One encoder, three aggregations, two classifiers of GAP and two MLPs, which none was like.
+    assert status.seconds_left(jobs()) == 10 + 3 * 20 + 2 * 40 + 2 * 40
+    mlp = next(one for one in jobs("fit") if "mlp" in one.kind)
+    finish(mlp, 6, digest_of(mlp))
+    assert status.seconds_left(jobs()) == 10 + 3 * 20 + 2 * 40 + 6
+
+
+def test_the_command_shows_states_failures_and_logs(capsys):
+    first, second, *_ = jobs("encode")
+    finish(first, 3, digest_of(first))
+    io.write_text(second.log, "error: no room\n")
+    assert cli.main(["status", "study.yaml"]) == 0
+    said = capsys.readouterr().out
+    assert f"failed: {second.made} error: no room ({second.log})" in said
+    (line,) = [line for line in said.splitlines() if line.startswith("encode")]
+    assert line.split() == ["encode", "1", "0", "1", "0"]
+    assert "is not known" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [(None, "no configuration file other.yaml"), ("a: [", "cannot be read"), ("3", "no config"),
+     ("study: data", "no study's"), ("\x00", "cannot be read")],
+)  # fmt: skip
+def test_what_is_no_configuration_is_said_in_one_line(text, words, capsys):
+    if text is not None:
+        Path("other.yaml").write_text(text)
+    assert cli.main(["status", "other.yaml"]) == 2
+    said = capsys.readouterr().err
+    assert words in said and said.count("\n") == 1
+
+
+def test_the_studies_of_the_project_are_found_by_name():
+    assert status.find_config("demo") == Path("config/config.yaml")
+    assert status.find_config("gap-four-graphs") == Path("config/studies/gap-four-graphs.yaml")

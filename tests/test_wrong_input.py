@@ -1,0 +1,102 @@
+"""Wrong configurations and wrong command lines end with one line that helps, and nothing else.
+
+The configurations are derived from the types (`wrong_configurations`): what a new key, method or
+hyperparameter does not refuse, fails here.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from graphdp import cli
+from graphdp.errors import GraphDPError
+from graphdp.methods.registry import cards
+from graphdp.paper.figures import figures
+from graphdp.paper.tables import tables
+from graphdp.workflow.preflight import prepare, shown
+from wrong_command_lines import all_lines
+from wrong_configurations import all_cases, study
+
+ROOT = Path(__file__).parent.parent
+LONGEST = 500
+
+
+@pytest.fixture(autouse=True)
+def project(monkeypatch):
+    monkeypatch.chdir(ROOT)
+
+
+def fault_of(message: str) -> str:
+    """What is wrong with a message itself; "" if nothing is."""
+    if "\n" in message or len(message) > LONGEST:
+        return "is not one short line"
+    hint = re.search(r"'([^']*)'; did you mean '([^']*)'", message)
+    if hint and hint[1] == hint[2]:
+        return "advises what was given"
+    if "pydantic" in message or "type=" in message:
+        return "is not for people"
+    return ""
+
+
+def test_the_study_that_is_changed_is_right(registry):
+    prepare(study(), registry)
+
+
+def test_wrong_configurations_are_refused_before_the_first_job(registry):
+    cases, faults = all_cases(), []
+    assert len(cases) > 500
+    for what, config, words in cases:
+        try:
+            prepare(config, registry)
+        except GraphDPError as error:
+            message = str(error)
+            missing = [word for word in words if word not in message]
+            fault = fault_of(message) or (f"does not say {missing}" if missing else "")
+            faults += [f"{what}: {fault}: {message}"] if fault else []
+        except Exception as error:
+            faults.append(f"{what}: {type(error).__name__}")
+        else:
+            faults.append(f"{what}: accepted")
+    assert not faults, f"{len(faults)} of {len(cases)}:\n" + "\n".join(faults[:20])
+
+
+@pytest.mark.parametrize(
+    "path", sorted([ROOT / "config/config.yaml", *(ROOT / "config").glob("*/*.yaml")]), ids=str
+)
+def test_shipped_studies_can_be_run(path, registry):
+    prepare(yaml.safe_load(path.read_text()), registry)
+
+
+def test_the_names_of_tables_and_figures_are_read_off_the_code():
+    assert set(shown("table")) == set(tables())
+    assert set(shown("figure")) == set(figures())
+
+
+def test_wrong_command_lines_are_refused_in_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    lines, faults = all_lines(tmp_path), []
+    assert len(lines) >= 100
+    for words, parts in lines:
+        try:
+            code = cli.main(words)
+        except SystemExit as error:
+            code = error.code
+        except Exception as error:
+            faults.append(f"{words}: {type(error).__name__}: {error}")
+            continue
+        said = capsys.readouterr()
+        message = said.err.removesuffix("\n")
+        missing = [part for part in parts if part not in message]
+        if code != 2:
+            faults.append(f"{words}: exit {code}: {said.out[:80]!r} {message!r}")
+        elif said.out or fault_of(message) or missing or not message.startswith("graphdp: "):
+            faults.append(f"{words}: {fault_of(message)} {missing or ''}: {message}")
+    assert not faults, f"{len(faults)} of {len(lines)}:\n" + "\n".join(faults)
+
+
+def test_the_examples_of_the_help_are_right(capsys):
+    for its in cards().values():
+        for example in its.examples[:1]:
+            cli.build_parser().parse_args(["calibrate", its.name, *example.split()])
