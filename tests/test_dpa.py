@@ -256,6 +256,25 @@ def test_a_user_sends_no_more_pairs_than_the_plan_accounts(monkeypatch):
         method.kept_pairs(made, 0, setting)
 
 
+@pytest.mark.parametrize("degree", [1, 2, 4])
+def test_an_undirected_edge_moves_the_lists_that_are_cut_by_no_more_whatever_the_seed(degree):
+    """All rows alike, which is the worst: Δ² is that of the numbers of pairs."""
+    made, setting = block(level="edge", max_degree=3)
+    setting = setting | {"max_degree": degree}
+    graph, worst = made.graph, 0.0
+    sources = np.repeat(np.arange(NODES), np.diff(graph.indptr))
+    for u, v in np.stack([sources, graph.indices])[:, ::5].T:
+        stays = ~(np.isin(sources, (u, v)) & np.isin(graph.indices, (u, v)))
+        ends = sources[stays], graph.indices[stays]
+        indptr, indices = csr_from_edges(*ends, NODES, symmetrise=False)
+        less = replace(made, graph=replace(graph, indptr=indptr, indices=indices))
+        for seed in range(3):
+            keys = [method.kept_pairs(one, seed, setting)[1] for one in (made, less)]
+            moved = np.subtract(*(np.bincount(k, minlength=NODES) for k in keys))
+            worst = max(worst, float(moved @ moved))
+    assert 4 <= worst <= 6
+
+
 def test_the_released_rows_are_the_sums_with_the_delivered_noise(monkeypatch):
     """Against a loop over pairs, by the deviation of what is left: within six standard errors,
     wrong once in 1e-8 runs."""

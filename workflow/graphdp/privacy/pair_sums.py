@@ -21,7 +21,10 @@ lists again.
 **Sensitivities.** G, G' adjacent, earlier releases equal; ‖·‖ is the Frobenius norm.
 
 - *edge_directed*: i enters L_j. Row i moves by h_j: Δ = 1. If a list of more than D is cut by
-  sampling, another target z leaves: rows i and z move, Δ = √2.
+  sampling, another target z leaves: rows i and z move, Δ = √2. A list keeps the D targets with the
+  smallest keys, each a hash of (seed, j, target) (`first_targets`), so that this holds for every
+  seed. (By places in the list all of it would be drawn anew: √(2D), or √(8D) for both directions,
+  for whoever knows the seed.)
 - *edge_undirected*: i enters L_j, j enters L_i. Rows i and j move by 1 each: √2. With sampled lists
   z leaves L_j and z' leaves L_i; rows i, j, z, z' move by 1 each, or, if z = z', rows i and j by 1
   and z by ‖h_i + h_j‖ ≤ 2: at most √(1 + 1 + 4) = √6, attained by h_i = h_j.

@@ -35,6 +35,8 @@ from graphdp.privacy import calibrated, execution
 from graphdp.privacy.execution import Execution
 from graphdp.privacy.mechanisms.distributed_gaussian import party_std
 from graphdp.privacy.pair_sums import FRACTION_BITS, check_ring, mean_dummies
+from graphdp.privacy.protection import edges_alone
+from graphdp.rng import stream_seed
 
 #: Hyperparameters that change how a model is made and not the model.
 _CARRIED_OUT = ("transport", "listen", "tls")
@@ -75,17 +77,23 @@ def asked(setting: dict[str, Any]) -> str:
 def kept_pairs(block: Block, seed: int, setting: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     """(senders, keys) of the pairs that users send, int64 (P,), by sender: at most max_degree each.
 
+    Where edges are protected a list is cut so that one more edge takes the place of one other at
+    most, whoever knows the seed (`first_targets`). Where nodes are, other lists stay anyway.
+
     Raises `GraphDPError` if a user would send more.
     """
     from graphdp.graphs.bounds import bound_name
-    from graphdp.graphs.degree import apply_mask, keep_edges
+    from graphdp.graphs.degree import apply_mask, first_targets, keep_edges
 
     graph, most = block.graph, setting.get("max_degree")
     edges = graph.indptr, graph.indices
     if most is not None:
         bound = bound_name(setting)
-        public = (block.dataset, seed)
-        keep = keep_edges(graph, bound, block.degree_stream(seed, bound), public)
+        stream = block.degree_stream(seed, bound)
+        if edges_alone(block.level):
+            keep = first_targets(*edges, most, stream_seed(*stream))
+        else:
+            keep = keep_edges(graph, bound, stream, (block.dataset, seed))
         edges = apply_mask(*edges, keep)
     sent = np.diff(edges[0])
     if most is not None and sent.max(initial=0) > most:

@@ -54,7 +54,10 @@ OTHERS_HOLD_EDGES = (
 LISTS_ARE_CUT_ALONE = "A list longer than max_degree is cut without looking at any other list."
 BOUND_IS_PUBLIC = "The number of users, the split and max_degree are public."
 LISTS_ARE_WHOLE = "Lists are not cut."
-LISTS_ARE_SAMPLED = "Lists are cut by sampling, so that an edge more takes the place of another."
+LISTS_ARE_SAMPLED = (
+    "Lists are cut by sampling, so that an edge more takes the place of one other at most, whoever "
+    "knows the seed."
+)
 
 _LATER_ROUNDS = (
     "Rounds after the first are taken for post-processing; they read the edges again, without "
