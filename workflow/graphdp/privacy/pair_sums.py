@@ -82,6 +82,7 @@ drawn without looking at anything: post-processing. No amplification by it is cl
 import math
 
 from graphdp.errors import GraphDPError
+from graphdp.noise import MOST_DRAWS
 from graphdp.privacy.mechanisms.base import Sensitivity, is_count, require
 from graphdp.privacy.mechanisms.distributed_gaussian import party_std
 
@@ -167,6 +168,18 @@ def split(noise_std: float) -> tuple[float, float, int]:
     shift = bits // 2
     fine = 4.0 * 2.0**shift  # so τ = 4 √(1 - (fine / noise_std)²)
     return fine, math.sqrt(noise_std**2 - fine**2) / 2.0**shift, shift
+
+
+def drawn_epsilon(cells: float) -> float:
+    """What parties' noise as drawn adds to ε, for the most numbers that a model may draw.
+
+    cells: whole numbers in a deviation of what is rounded (`split`). `graphdp.parties.fixed_point`
+    has the formula; below 2^16 the value there bounds it, 0.031.
+    """
+    cells = max(cells, 2.0**16)
+    variance = (2.0**-43 * cells) ** 2
+    step = 2.0**-50 * cells**2
+    return 2 * (math.sqrt(MOST_DRAWS * variance * 60) + 60 * step + MOST_DRAWS * variance)
 
 
 def check_ring(num_keys: int, parties: int, party_noise: float) -> None:

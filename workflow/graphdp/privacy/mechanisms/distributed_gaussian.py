@@ -113,8 +113,6 @@ class DistributedGaussian(Mechanism):
     """
 
     kind: ClassVar[str] = "distributed_gaussian"
-    #: For up to 2^36 numbers: `graphdp.parties.fixed_point`.
-    drawn_epsilon: ClassVar[float] = 0.031
 
     query: str
     sensitivity: Sensitivity
@@ -166,6 +164,14 @@ class DistributedGaussian(Mechanism):
             "noise_std_per_party": party_std(std, self.parties, self.colluding),
             "noise_std_delivered": delivered_std(std, self.parties, self.colluding),
         }
+
+    def drawn_epsilon(self, noise_multiplier: float) -> float:
+        """For as many numbers as a model may draw, by a party's deviation."""
+        from graphdp.privacy.pair_sums import FRACTION_BITS, drawn_epsilon, split
+
+        own = party_std(noise_multiplier * self.unit, self.parties, self.colluding)
+        parts = split(own * 2.0**FRACTION_BITS)[:2] if self.rows else (own,)
+        return drawn_epsilon(max(parts))
 
     def drawn_delta(self, epsilon: float) -> float:
         """Of numbers of pairs, which are hidden by dummies: what their cut at 0 loses."""
