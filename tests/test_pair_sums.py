@@ -178,6 +178,7 @@ def test_unknown_words_are_refused():
         ((3, 4, 1), "shares is 4"),
         ((3, 2, 2), "colluding is 2 with 2 shares"),
         ((3, 2, -1), "colluding is -1"),
+        ((101, 2, 1), "parties is 101; give at most 100"),
     ],
 )
 def test_parties_that_hide_nothing_are_refused(numbers, message):

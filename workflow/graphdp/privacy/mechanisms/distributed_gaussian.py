@@ -18,11 +18,18 @@ from graphdp.privacy.mechanisms.base import (
 )
 
 
+#: As many as `graphdp.privacy.pair_sums` proves the noise on whole numbers for; shares name their
+#: party by a byte, so that of 257 or more two shares of a pair could go to one.
+MOST_PARTIES = 100
+
+
 def check_parties(parties: int, shares: int, colluding: int) -> None:
     """Refuse numbers of parties m, shares t and colluders t_c with which nothing is hidden.
 
     t shares of a pair are all there is of it, so t colluders may read it.
     """
+    if parties > MOST_PARTIES:
+        raise GraphDPError(f"parties is {parties}; give at most {MOST_PARTIES}")
     if not 2 <= shares <= parties:
         raise GraphDPError(
             f"shares is {shares} with {parties} parties; give at least 2 and at most parties"
