@@ -19,11 +19,11 @@ from graphdp.methods.dpa.plan import COUNTS, FIRST, LABELS, LATER, analyses, dpa
 from graphdp.methods.registry import card
 from graphdp.methods.settings import key
 from graphdp.parties import session
-from graphdp.privacy import calibrated, pair_sums, statement
+from graphdp.privacy import calibrated, statement
 from graphdp.privacy.accounting.closed_form import gaussian_epsilon
 from graphdp.privacy.composition import epsilon_at
 from graphdp.privacy.statement_form import Data
-from graphdp.privacy.statement_words import inference, protection, releases
+from graphdp.privacy.statement_words import inference, left_out, protection, releases
 from graphdp.workflow.calibrations import calibrate_cell
 from test_parties import certificate
 
@@ -148,6 +148,11 @@ def test_a_statement_says_that_own_rows_are_covered():
     assert "and nothing else" in inference(plan)
     said = protection(plan, card("dpa").words, "reproduction")
     assert not any("own prediction" in one for one in said.not_protected)
+    # A user that sends nothing keeps its row: a graph with a row less is no adjacent one.
+    assert "Whether a user sends anything." in said.protected
+    assert not any("ids" in one for one in said.protected)
+    assert any("Which users there are" in one for one in said.not_protected)
+    assert not left_out(plan, 1, False, "shared")
     bare = replace(plan, own_row_covered=False)
     assert not {o.what: o.covered for o in releases(bare, "reproduction")}["noisy aggregates"]
 
@@ -163,19 +168,6 @@ def test_a_statement_adds_what_the_drawn_noise_may_lose():
     ideal = noise.as_drawn(float(entry["target_epsilon"]), entry["delta"])
     assert most <= rng.drawn_epsilon - ideal[0] <= 0.031
     assert ideal[1] < rng.drawn_delta < ideal[1] + 1e-12  # dummies that are cut at 0
-
-
-@pytest.mark.parametrize(("std", "least"), [(60.0, 0.0), (100.0, 0.06), (1000.0, 0.12)])
-def test_noise_on_a_narrower_grid_loses_more(std, least):
-    """A party's noise of 64 or more is rounded to cells below 2⁻¹⁶ of its deviation, and each has
-    its chance up to 4 · 2⁻⁴⁵ over its width wrong."""
-    (_, _, label) = dpa_plan("node", 1, 1, 6).mechanisms
-    multiplier = std * math.sqrt(2) / label.unit
-    cells = max(pair_sums.split(std * 2.0**24)[:2])
-    wrong = 4 * 2.0**-45 * cells
-    found = label.drawn_epsilon(multiplier)
-    assert found >= 2 * math.sqrt(noise.MOST_DRAWS * wrong**2 * 60)
-    assert found >= least and (found <= 0.031) == (cells <= 2**16)
 
 
 # --- what is run ----------------------------------------------------------------------------------
@@ -330,6 +322,12 @@ def test_both_transports_train_the_same_model_encrypted_or_not(tmp_path):
 def test_missing_certificates_are_named(tmp_path):
     made, setting = block(max_degree=3, transport="tcp", tls=str(tmp_path))
     with pytest.raises(GraphDPError, match=r"there is no .*certificate\.pem"):
+        method.fit(made, [setting])
+
+
+def test_links_that_others_could_read_are_encrypted():
+    made, setting = block(max_degree=3, transport="tcp", listen="0.0.0.0")
+    with pytest.raises(GraphDPError, match=r"listen: shares sent to 0\.0\.0\.0 in clear"):
         method.fit(made, [setting])
 
 

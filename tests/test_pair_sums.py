@@ -9,6 +9,7 @@ from scipy.signal import fftconvolve
 from scipy.stats import norm
 
 from graphdp.errors import GraphDPError
+from graphdp.noise import MOST_DRAWS
 from graphdp.privacy import pair_sums
 from graphdp.privacy.accounting.closed_form import gaussian_delta
 from graphdp.privacy.calibration import calibrate
@@ -346,3 +347,13 @@ def test_it_is_written_and_read_back():
     assert from_dict(to_dict(one)) == one
     with pytest.raises(GraphDPError, match="unit of noise"):
         distributed(1.0, 0.0, 3, "sums")
+
+
+@pytest.mark.parametrize(("std", "least"), [(60.0, 0.0), (100.0, 0.06), (1000.0, 0.12)])
+def test_noise_on_a_narrower_grid_loses_more(std, least):
+    """A party's noise of 64 or more is rounded to cells below 2⁻¹⁶ of its deviation, and each has
+    its chance up to 4 · 2⁻⁴⁵ over its width wrong."""
+    cells = max(pair_sums.split(std * 2.0**24)[:2])
+    found = distributed(1.0, math.sqrt(2), 1, "sums").drawn_epsilon(std)
+    assert found >= 2 * math.sqrt(MOST_DRAWS * (4 * 2.0**-45 * cells) ** 2 * 60)
+    assert found >= least and (found <= 0.031) == (cells <= 2**16)

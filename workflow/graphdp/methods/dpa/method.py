@@ -145,8 +145,9 @@ class _Rounds:
             from graphdp.parties.session import Session
 
             shares, pairs = self._setting["shares"], (self._senders, self._keys, self._n)
-            links = {"host": self._setting.get("listen", "127.0.0.1"), "tls": _tls(self._setting)}
-            return Session(*pairs, parties, shares, name, self._due, **counts, **links)
+            return Session(
+                *pairs, parties, shares, name, self._due, **counts, **_links(self._setting)
+            )
         from graphdp.parties.memory import InMemory
 
         return InMemory(self._senders, self._keys, self._n, parties, name)
@@ -192,6 +193,15 @@ class _Rounds:
             phase: replace(execution.together(drawn), records=drawn[0].records)
             for phase, drawn in self._drawn.items()
         }
+
+
+def _links(setting: dict[str, Any]) -> dict[str, Any]:
+    """Where processes listen, and the files of encrypted links. Raises `GraphDPError` for links
+    that others could read: all shares of a pair go over them."""
+    host, tls = setting.get("listen", "127.0.0.1"), _tls(setting)
+    if tls is None and not (host in ("localhost", "::1") or host.startswith("127.")):
+        raise GraphDPError(f"listen: shares sent to {host} in clear add up to the rows; give tls")
+    return {"host": host, "tls": tls}
 
 
 def _tls(setting: dict[str, Any]) -> dict[str, str] | None:

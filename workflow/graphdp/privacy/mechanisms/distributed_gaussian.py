@@ -17,7 +17,6 @@ from graphdp.privacy.mechanisms.base import (
     require,
 )
 
-
 #: As many as `graphdp.privacy.pair_sums` proves the noise on whole numbers for; shares name their
 #: party by a byte, so that of 257 or more two shares of a pair could go to one.
 MOST_PARTIES = 100
