@@ -357,3 +357,7 @@ def test_noise_on_a_narrower_grid_loses_more(std, least):
     found = distributed(1.0, math.sqrt(2), 1, "sums").drawn_epsilon(std)
     assert found >= 2 * math.sqrt(MOST_DRAWS * (4 * 2.0**-45 * cells) ** 2 * 60)
     assert found >= least and (found <= 0.031) == (cells <= 2**16)
+
+
+def test_rows_lose_the_chance_that_their_normals_are_farther_off():
+    assert distributed(1.0, 1.0, 1, "sums").drawn_delta(2.0) == (1 + math.exp(2)) * 1e-25

@@ -16,7 +16,9 @@ and what a party gets of the others is hidden by their masks, so that t_c partie
 (the masks are as good as AES in counter mode). Each round's query is a function of the private
 lists and of what was released before: adaptive composition of Gaussian releases,
 μ² = Σ_rounds Δ² / σ². That only the first round needs noise is false: each later one reads the
-lists again.
+lists again. A session that fails has released its rounds; run again with the same setting on the
+same data it draws the same noise and dummies, and with fresh shares, masks and choices of parties
+releases nothing more. With other data or settings it is another release.
 
 **Sensitivities.** G, G' adjacent, earlier releases equal; ‖·‖ is the Frobenius norm.
 

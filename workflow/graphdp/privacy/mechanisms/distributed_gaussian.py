@@ -180,10 +180,13 @@ class DistributedGaussian(Mechanism):
         return drawn_epsilon(max(parts))
 
     def drawn_delta(self, epsilon: float) -> float:
-        """Of numbers of pairs, which are hidden by dummies: what their cut at 0 loses."""
+        """Of rows, the chance beside `drawn_epsilon`; of numbers of pairs, which are hidden by
+        dummies, what their cut at 0 loses."""
         from graphdp.privacy.pair_sums import cut_loss
 
-        return 0.0 if self.rows else cut_loss(epsilon, self.sensitivity.value**2, self.parties)
+        if self.rows:
+            return (1 + math.exp(min(epsilon, 700.0))) * 1e-25
+        return cut_loss(epsilon, self.sensitivity.value**2, self.parties)
 
     def execution(
         self, noise_multiplier: float, num_train: int, max_grad_norm: float | None
