@@ -364,3 +364,26 @@ def test_an_in_list_changes_by_one_place_without_one_sender():
 def test_both_sided_bound_must_be_a_positive_number(max_degree):
     with pytest.raises(GraphDPError, match="max_degree must be a whole number"):
         degree.bound_degrees(*csr([3, 2]), max_degree, 1)
+
+
+@given(st.lists(st.integers(0, 40), max_size=20, unique=True), st.integers(0, 40),
+       st.integers(1, 12), st.integers(0, 2**63 - 1))  # fmt: skip
+@settings(max_examples=150, deadline=None)
+def test_one_more_target_takes_the_place_of_one_other_at_most(listed, more, max_degree, seed):
+    def kept(targets):
+        indices = np.array(sorted(targets), np.int32)
+        keep = degree.first_targets(np.array([0, len(indices)]), indices, max_degree, seed)
+        assert keep.sum() == min(len(indices), max_degree)
+        return set(indices[keep].tolist())
+
+    without, with_it = kept({*listed} - {more}), kept({*listed, more})
+    assert with_it - without <= {more} and len(without - with_it) <= 1
+
+
+def test_first_targets_are_uniform_samples():
+    """Every subset of 3 of 5 as often; each row has coins of its own."""
+    rows = 20_000
+    indptr, indices = csr([5] * rows)
+    keep = degree.first_targets(indptr, indices, 3, 7).reshape(rows, 5)
+    counts = subset_counts(keep)
+    assert stats.chisquare(counts[counts > 0]).pvalue > ALPHA and (counts > 0).sum() == 10

@@ -9,6 +9,7 @@ from scipy.signal import fftconvolve
 from scipy.stats import norm
 
 from graphdp.errors import GraphDPError
+from graphdp.noise import MOST_DRAWS
 from graphdp.privacy import pair_sums
 from graphdp.privacy.accounting.closed_form import gaussian_delta
 from graphdp.privacy.calibration import calibrate
@@ -178,6 +179,7 @@ def test_unknown_words_are_refused():
         ((3, 4, 1), "shares is 4"),
         ((3, 2, 2), "colluding is 2 with 2 shares"),
         ((3, 2, -1), "colluding is -1"),
+        ((101, 2, 1), "parties is 101; give at most 100"),
     ],
 )
 def test_parties_that_hide_nothing_are_refused(numbers, message):
@@ -345,3 +347,17 @@ def test_it_is_written_and_read_back():
     assert from_dict(to_dict(one)) == one
     with pytest.raises(GraphDPError, match="unit of noise"):
         distributed(1.0, 0.0, 3, "sums")
+
+
+@pytest.mark.parametrize(("std", "least"), [(60.0, 0.0), (100.0, 0.06), (1000.0, 0.12)])
+def test_noise_on_a_narrower_grid_loses_more(std, least):
+    """A party's noise of 64 or more is rounded to cells below 2⁻¹⁶ of its deviation, and each has
+    its chance up to 4 · 2⁻⁴⁵ over its width wrong."""
+    cells = max(pair_sums.split(std * 2.0**24)[:2])
+    found = distributed(1.0, math.sqrt(2), 1, "sums").drawn_epsilon(std)
+    assert found >= 2 * math.sqrt(MOST_DRAWS * (4 * 2.0**-45 * cells) ** 2 * 60)
+    assert found >= least and (found <= 0.031) == (cells <= 2**16)
+
+
+def test_rows_lose_the_chance_that_their_normals_are_farther_off():
+    assert distributed(1.0, 1.0, 1, "sums").drawn_delta(2.0) == (1 + math.exp(2)) * 1e-25

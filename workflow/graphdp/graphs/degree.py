@@ -156,12 +156,33 @@ def bound_degrees(
     kept = np.flatnonzero(keep)
     sources = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))[kept]
     targets = indices[kept]
-    source_keys = _mix(np.uint64(rng.stream_seed("bound_degrees", int(seed))) + _counter(sources))
-    keys = _mix(source_keys + _counter(targets))
+    keys = _edge_keys(sources, targets, rng.stream_seed("bound_degrees", int(seed)))
     order = np.lexsort((keys, targets))
     targets = targets[order]
     place = np.arange(len(targets)) - np.searchsorted(targets, targets)
     keep[kept[order[place >= max_degree]]] = False
+    return keep
+
+
+def first_targets(
+    indptr: np.ndarray, indices: np.ndarray, max_degree: int, seed: int
+) -> np.ndarray:
+    """Keep the `max_degree` out-edges of every node with the smallest keys, a hash of (seed,
+    source, target).
+
+    An edge that is not there changes one list, by one place at most: its successor's. That holds
+    for every seed, also a known one; in `bound_out_degree`, which chooses by position, an edge
+    more draws the whole list anew, and only the laws of the two samples are close.
+
+    Args and errors as `bound_out_degree`. Returns keep, bool (m,).
+    """
+    _check_max_degree(max_degree)
+    degrees = _degrees(indptr, len(indices))
+    sources = np.repeat(np.arange(len(degrees)), degrees)
+    keys = _edge_keys(sources, indices, rng.stream_seed("first_targets", int(seed)))
+    place = np.arange(len(indices)) - indptr[sources]
+    keep = np.ones(len(indices), dtype=bool)
+    keep[np.lexsort((keys, sources))[place >= max_degree]] = False
     return keep
 
 
@@ -311,6 +332,11 @@ def _degrees(indptr: np.ndarray, num_edges: int) -> np.ndarray:
 
 def _counter(positions: np.ndarray) -> np.ndarray:
     return (positions.astype(np.uint64) + np.uint64(1)) * _GOLDEN
+
+
+def _edge_keys(sources: np.ndarray, targets: np.ndarray, seed: int) -> np.ndarray:
+    """uint64, of each edge by itself; of one source, different targets have different keys."""
+    return _mix(_mix(np.uint64(seed) + _counter(sources)) + _counter(targets))
 
 
 def _mix(values: np.ndarray) -> np.ndarray:

@@ -3,12 +3,17 @@
 Nothing here imports torch: the parties' processes start with this.
 
 **How far the drawn noise is from ideal.** Normals are those of `graphdp.noise`, wrong by less than
-2⁻⁴⁵ each, mostly by 2⁻⁴⁹. v and y are rounded to cells of 2⁻¹⁶ of their deviations or wider where
-σ is 2³⁰ steps (64 as a real number) or less, so that the chance of a cell is wrong by a factor
-within 1 ± 2⁻²⁷, near the origin 1 ± 2⁻¹⁸. As in `graphdp.noise`, for N numbers of v or y and
-outside of a chance of 1e-25, ε grows by less than 2 (√(N 2⁻⁵⁴ · 60) + 2⁻¹⁸ · 60): for ten rounds
-over 2,708 users by three parties 0.0009 with 64 columns and 0.0023 with 1,433; for N = 2³⁶, the
-most that a model may draw, 0.031, which statements add (`DistributedGaussian.drawn_epsilon`).
+2⁻⁴⁵ each, mostly by 2⁻⁴⁹, and near u = 1 by 2⁻⁵⁴ / r besides. v and y are rounded to cells of 1/c
+of their deviations, c the larger of σ_v and σ_y, so that the chance of a cell is wrong by a factor
+within 1 ± 2⁻⁴³ c, near the origin, whose cell has sides at r ≥ 1 / 2c, 1 ± 2⁻⁵⁰ c². As in
+`graphdp.noise`, for N numbers of v or y and outside of a chance of 1e-25, ε grows by less than
+
+    2 (√(N v · 60) + 2⁻⁵⁰ c² · 60 + N v),   v = (2⁻⁴³ c)²
+
+(`pair_sums.drawn_epsilon`). Below σ = 2³⁰ steps (64 as a real number) c ≤ 2¹⁶: for ten rounds over
+2,708 users by three parties 0.0009 with 64 columns and 0.0023 with 1,433; for N = 2³⁶, the most
+that a model may draw, 0.031. c doubles with every two further bits of σ: 0.062 at 100, 0.13 at
+1,000. Statements add what it is at their σ (`DistributedGaussian.drawn_epsilon`).
 """
 
 import numpy as np

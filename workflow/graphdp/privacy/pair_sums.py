@@ -16,12 +16,17 @@ and what a party gets of the others is hidden by their masks, so that t_c partie
 (the masks are as good as AES in counter mode). Each round's query is a function of the private
 lists and of what was released before: adaptive composition of Gaussian releases,
 μ² = Σ_rounds Δ² / σ². That only the first round needs noise is false: each later one reads the
-lists again.
+lists again. A session that fails has released its rounds; run again with the same setting on the
+same data it draws the same noise and dummies, and with fresh shares, masks and choices of parties
+releases nothing more. With other data or settings it is another release.
 
 **Sensitivities.** G, G' adjacent, earlier releases equal; ‖·‖ is the Frobenius norm.
 
 - *edge_directed*: i enters L_j. Row i moves by h_j: Δ = 1. If a list of more than D is cut by
-  sampling, another target z leaves: rows i and z move, Δ = √2.
+  sampling, another target z leaves: rows i and z move, Δ = √2. A list keeps the D targets with the
+  smallest keys, each a hash of (seed, j, target) (`first_targets`), so that this holds for every
+  seed. (By places in the list all of it would be drawn anew: √(2D), or √(8D) for both directions,
+  for whoever knows the seed.)
 - *edge_undirected*: i enters L_j, j enters L_i. Rows i and j move by 1 each: √2. With sampled lists
   z leaves L_j and z' leaves L_i; rows i, j, z, z' move by 1 each, or, if z = z', rows i and j by 1
   and z by ‖h_i + h_j‖ ≤ 2: at most √(1 + 1 + 4) = √6, attained by h_i = h_j.
@@ -79,6 +84,7 @@ drawn without looking at anything: post-processing. No amplification by it is cl
 import math
 
 from graphdp.errors import GraphDPError
+from graphdp.noise import MOST_DRAWS
 from graphdp.privacy.mechanisms.base import Sensitivity, is_count, require
 from graphdp.privacy.mechanisms.distributed_gaussian import party_std
 
@@ -164,6 +170,18 @@ def split(noise_std: float) -> tuple[float, float, int]:
     shift = bits // 2
     fine = 4.0 * 2.0**shift  # so τ = 4 √(1 - (fine / noise_std)²)
     return fine, math.sqrt(noise_std**2 - fine**2) / 2.0**shift, shift
+
+
+def drawn_epsilon(cells: float) -> float:
+    """What parties' noise as drawn adds to ε, for the most numbers that a model may draw.
+
+    cells: whole numbers in a deviation of what is rounded (`split`). `graphdp.parties.fixed_point`
+    has the formula; below 2^16 the value there bounds it, 0.031.
+    """
+    cells = max(cells, 2.0**16)
+    variance = (2.0**-43 * cells) ** 2
+    step = 2.0**-50 * cells**2
+    return 2 * (math.sqrt(MOST_DRAWS * variance * 60) + 60 * step + MOST_DRAWS * variance)
 
 
 def check_ring(num_keys: int, parties: int, party_noise: float) -> None:

@@ -185,7 +185,8 @@ def _of_release(claims: Sequence[_C], release: str) -> list[_C]:
 def _random_numbers(entry: dict[str, Any], data: Data, release: str) -> Rng:
     """What is drawn, and what that makes of the target."""
     target, delta, rng = entry["target_epsilon"], entry["delta"], _RNG[release]
-    if target == "inf" or delta is None or not calibrated.noise_multiplier(entry):
+    multiplier = calibrated.noise_multiplier(entry)
+    if target == "inf" or delta is None or not multiplier:
         return rng
     drawn = float(target), delta
     if calibrated.phases(entry):
@@ -193,7 +194,7 @@ def _random_numbers(entry: dict[str, Any], data: Data, release: str) -> Rng:
             return rng.model_copy(update={"note": f"{_OTHER_NOISE} {rng.note}"})
         drawn = noise.as_drawn(*drawn)
         mechanisms = Plan.from_dict(entry["plan"]).mechanisms
-        epsilon = drawn[0] + max(m.drawn_epsilon for m in mechanisms)
+        epsilon = drawn[0] + max(m.drawn_epsilon(multiplier) for m in mechanisms)
         cut = sum(m.drawn_delta(epsilon) for m in mechanisms)
         drawn = epsilon, min(1.0, drawn[1] + cut)
     if parts := calibrated.pure_epsilons(entry):  # every ordered pair of nodes at most

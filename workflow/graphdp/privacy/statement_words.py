@@ -44,7 +44,10 @@ def protection(plan: Plan, words: Words, release: str) -> Protection:
         public, chosen = ["Number of training nodes: taken as public."], release != "private"
         if _exact_inference(plan):
             others.append("Features and edges of all nodes, as far as predictions read them.")
-        if hides_presence(plan.adjacency):
+        if _hides_sending_alone(plan):
+            protected.append("Whether a user sends anything.")
+            public = ["Which users there are, and who of them trains: taken as public."]
+        elif hides_presence(plan.adjacency):
             protected.append("Which ids of the universe are there.")
             public = ["The universe of ids, and a number of training nodes that is announced."]
         return Protection(
@@ -59,6 +62,12 @@ def protection(plan: Plan, words: Words, release: str) -> Protection:
     return Protection(
         protected=[], not_protected=["What the model reads: it is trained without noise."]
     )
+
+
+def _hides_sending_alone(plan: Plan) -> bool:
+    """Whether a participant that is not there still has its row: then which rows there are, and who
+    trains, is the same in both worlds, and no ε speaks of a graph with a row less."""
+    return hides_presence(plan.adjacency) and plan.own_row_covered is True
 
 
 def _outputs(plan: Plan) -> list[Output]:
@@ -170,7 +179,7 @@ def uncounted(plan: Plan, checkpoint: str, tried: int, repeats: int, release: st
     uncounted.append("Degree bound, epochs and other ranges of the search come from the papers.")
     if edges_alone(plan.level):
         uncounted.append("The number of edges is published; δ is chosen by it.")
-    if hides_presence(plan.adjacency):
+    if hides_presence(plan.adjacency) and not _hides_sending_alone(plan):
         uncounted.append(
             "The number of training nodes that is announced is their true one: from it, who knows "
             "all others learns whether one is there."
@@ -196,7 +205,8 @@ def left_out(plan: Plan, min_class_count: int, remove_isolated: bool, split: str
             f"Classes with fewer than {min_class_count} nodes were dropped beforehand, so which "
             f"classes and nodes there are depends on the labels."
         )
-    if hides_presence(plan.adjacency) and "by id" not in split:
+    presence = hides_presence(plan.adjacency) and not _hides_sending_alone(plan)
+    if presence and "by id" not in split:
         left_out.append(
             "The split is the published permutation of the nodes that are there: with one node "
             "less others would train, validate or test. No ε counts that."

@@ -35,6 +35,8 @@ from graphdp.privacy import calibrated, execution
 from graphdp.privacy.execution import Execution
 from graphdp.privacy.mechanisms.distributed_gaussian import party_std
 from graphdp.privacy.pair_sums import FRACTION_BITS, check_ring, mean_dummies
+from graphdp.privacy.protection import edges_alone
+from graphdp.rng import stream_seed
 
 #: Hyperparameters that change how a model is made and not the model.
 _CARRIED_OUT = ("transport", "listen", "tls")
@@ -75,17 +77,23 @@ def asked(setting: dict[str, Any]) -> str:
 def kept_pairs(block: Block, seed: int, setting: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     """(senders, keys) of the pairs that users send, int64 (P,), by sender: at most max_degree each.
 
+    Where edges are protected a list is cut so that one more edge takes the place of one other at
+    most, whoever knows the seed (`first_targets`). Where nodes are, other lists stay anyway.
+
     Raises `GraphDPError` if a user would send more.
     """
     from graphdp.graphs.bounds import bound_name
-    from graphdp.graphs.degree import apply_mask, keep_edges
+    from graphdp.graphs.degree import apply_mask, first_targets, keep_edges
 
     graph, most = block.graph, setting.get("max_degree")
     edges = graph.indptr, graph.indices
     if most is not None:
         bound = bound_name(setting)
-        public = (block.dataset, seed)
-        keep = keep_edges(graph, bound, block.degree_stream(seed, bound), public)
+        stream = block.degree_stream(seed, bound)
+        if edges_alone(block.level):
+            keep = first_targets(*edges, most, stream_seed(*stream))
+        else:
+            keep = keep_edges(graph, bound, stream, (block.dataset, seed))
         edges = apply_mask(*edges, keep)
     sent = np.diff(edges[0])
     if most is not None and sent.max(initial=0) > most:
@@ -137,8 +145,9 @@ class _Rounds:
             from graphdp.parties.session import Session
 
             shares, pairs = self._setting["shares"], (self._senders, self._keys, self._n)
-            links = {"host": self._setting.get("listen", "127.0.0.1"), "tls": _tls(self._setting)}
-            return Session(*pairs, parties, shares, name, self._due, **counts, **links)
+            return Session(
+                *pairs, parties, shares, name, self._due, **counts, **_links(self._setting)
+            )
         from graphdp.parties.memory import InMemory
 
         return InMemory(self._senders, self._keys, self._n, parties, name)
@@ -184,6 +193,15 @@ class _Rounds:
             phase: replace(execution.together(drawn), records=drawn[0].records)
             for phase, drawn in self._drawn.items()
         }
+
+
+def _links(setting: dict[str, Any]) -> dict[str, Any]:
+    """Where processes listen, and the files of encrypted links. Raises `GraphDPError` for links
+    that others could read: all shares of a pair go over them."""
+    host, tls = setting.get("listen", "127.0.0.1"), _tls(setting)
+    if tls is None and not (host in ("localhost", "::1") or host.startswith("127.")):
+        raise GraphDPError(f"listen: shares sent to {host} in clear add up to the rows; give tls")
+    return {"host": host, "tls": tls}
 
 
 def _tls(setting: dict[str, Any]) -> dict[str, str] | None:

@@ -52,9 +52,19 @@ OTHERS_HOLD_EDGES = (
     "still tells of them."
 )
 LISTS_ARE_CUT_ALONE = "A list longer than max_degree is cut without looking at any other list."
-BOUND_IS_PUBLIC = "The number of users, the split and max_degree are public."
+BOUND_IS_PUBLIC = (
+    "Which users there are, the split and max_degree are public: a user that sends nothing keeps "
+    "its key and its row."
+)
+LINKS_ARE_PRIVATE = (
+    "Nobody else reads the links: without TLS frames are authenticated and not encrypted, and how "
+    "long they are is not hidden."
+)
 LISTS_ARE_WHOLE = "Lists are not cut."
-LISTS_ARE_SAMPLED = "Lists are cut by sampling, so that an edge more takes the place of another."
+LISTS_ARE_SAMPLED = (
+    "Lists are cut by sampling, so that an edge more takes the place of one other at most, whoever "
+    "knows the seed."
+)
 
 _LATER_ROUNDS = (
     "Rounds after the first are taken for post-processing; they read the edges again, without "
@@ -150,6 +160,7 @@ def dpa_plan(
         assumptions=(
             ADVERSARY.format(parties=parties, shares=shares, colluding=colluding),
             SHUFFLER_IS_TRUSTED,
+            LINKS_ARE_PRIVATE,
             COUNTS_ARE_NOISY if COUNTS in units else COUNTS_ARE_BARE,
             *_of_level(level, max_degree),
         ),

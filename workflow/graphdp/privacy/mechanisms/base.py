@@ -185,8 +185,6 @@ class Mechanism(ABC):
     publishes: ClassVar[Output | None] = None
     #: Whether its records are sub-graphs, for which in-lists are bounded too.
     reads_sub_graphs: ClassVar[bool] = False
-    #: What its noise as drawn adds to ε where `graphdp.noise.as_drawn` does not hold for it.
-    drawn_epsilon: ClassVar[float] = 0.0
     #: What a prediction reads, where this mechanism decides it.
     inference: ClassVar[str] = ""
     #: The same where the plan releases no noisy aggregate for predictions; "" if it needs none.
@@ -225,6 +223,10 @@ class Mechanism(ABC):
         mechanisms whose sensitivity alone does not tell it.
         """
         return None
+
+    def drawn_epsilon(self, noise_multiplier: float) -> float:
+        """What its noise as drawn adds to ε where `graphdp.noise.as_drawn` does not hold for it."""
+        return 0.0
 
     def drawn_delta(self, epsilon: float) -> float:
         """As `drawn_epsilon`, what it adds to δ at an ε."""

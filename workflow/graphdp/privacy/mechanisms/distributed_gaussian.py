@@ -17,12 +17,18 @@ from graphdp.privacy.mechanisms.base import (
     require,
 )
 
+#: As many as `graphdp.privacy.pair_sums` proves the noise on whole numbers for; shares name their
+#: party by a byte, so that of 257 or more two shares of a pair could go to one.
+MOST_PARTIES = 100
+
 
 def check_parties(parties: int, shares: int, colluding: int) -> None:
     """Refuse numbers of parties m, shares t and colluders t_c with which nothing is hidden.
 
     t shares of a pair are all there is of it, so t colluders may read it.
     """
+    if parties > MOST_PARTIES:
+        raise GraphDPError(f"parties is {parties}; give at most {MOST_PARTIES}")
     if not 2 <= shares <= parties:
         raise GraphDPError(
             f"shares is {shares} with {parties} parties; give at least 2 and at most parties"
@@ -113,8 +119,6 @@ class DistributedGaussian(Mechanism):
     """
 
     kind: ClassVar[str] = "distributed_gaussian"
-    #: For up to 2^36 numbers: `graphdp.parties.fixed_point`.
-    drawn_epsilon: ClassVar[float] = 0.031
 
     query: str
     sensitivity: Sensitivity
@@ -167,11 +171,22 @@ class DistributedGaussian(Mechanism):
             "noise_std_delivered": delivered_std(std, self.parties, self.colluding),
         }
 
+    def drawn_epsilon(self, noise_multiplier: float) -> float:
+        """For as many numbers as a model may draw, by a party's deviation."""
+        from graphdp.privacy.pair_sums import FRACTION_BITS, drawn_epsilon, split
+
+        own = party_std(noise_multiplier * self.unit, self.parties, self.colluding)
+        parts = split(own * 2.0**FRACTION_BITS)[:2] if self.rows else (own,)
+        return drawn_epsilon(max(parts))
+
     def drawn_delta(self, epsilon: float) -> float:
-        """Of numbers of pairs, which are hidden by dummies: what their cut at 0 loses."""
+        """Of rows, the chance beside `drawn_epsilon`; of numbers of pairs, which are hidden by
+        dummies, what their cut at 0 loses."""
         from graphdp.privacy.pair_sums import cut_loss
 
-        return 0.0 if self.rows else cut_loss(epsilon, self.sensitivity.value**2, self.parties)
+        if self.rows:
+            return (1 + math.exp(min(epsilon, 700.0))) * 1e-25
+        return cut_loss(epsilon, self.sensitivity.value**2, self.parties)
 
     def execution(
         self, noise_multiplier: float, num_train: int, max_grad_norm: float | None
