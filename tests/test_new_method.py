@@ -289,6 +289,7 @@ def test_its_audit_is_a_job_of_the_workflow(project, tmp_path):
     assert json.loads((copy.folder / f"results/audit/{CLAIM}.json").read_text())["as_expected"]
 
 
+@pytest.mark.slow
 def test_editing_how_its_noise_is_accounted_calibrates_again(trained, tmp_path):
     """Four times the divergence: what was kept of earlier calibrations must not be taken."""
     copy = trained.copy_to(tmp_path / "copy")

@@ -169,6 +169,7 @@ def test_every_model_has_its_privacy_statement(finished):
     assert readings["edge_undirected"] > 5
 
 
+@pytest.mark.slow
 def test_noise_calibrated_for_the_corrected_analysis_meets_the_target_there(project):
     """Edge level: one undirected edge moves √2, so the noise grows by √2 and its ε is the target.
 
@@ -311,6 +312,7 @@ def test_known_rows_are_taken_over_and_nothing_is_trained(project):
         }
 
 
+@pytest.mark.slow
 def test_known_rows_of_other_data_or_another_noise_than_the_calibrated_are_refused(project):
     earlier = pd.read_csv(
         project.folder / "results/tiny/rows.csv", dtype=str, keep_default_na=False
@@ -393,6 +395,7 @@ def test_another_epsilon_trains_just_that(project):
     assert len(pd.read_csv(project.folder / "results/tiny/rows.csv")) == 10 + 4
 
 
+@pytest.mark.slow
 def test_cells_that_share_a_job_have_the_results_that_they_have_alone(finished, tmp_path):
     """One job per stage and method; a further ε and further seeds train just that; and a setting
     that changes trains the bundle that has it."""
