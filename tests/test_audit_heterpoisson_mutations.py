@@ -112,6 +112,7 @@ def test_the_whole_clip(monkeypatch, name):
     assert outcome(name) == "refuted"
 
 
+@pytest.mark.slow
 def test_every_list_draws_a_node_m_times(monkeypatch):
     real = Lists.of.__func__
 
@@ -123,6 +124,7 @@ def test_every_list_draws_a_node_m_times(monkeypatch):
     assert outcome(RATES) == "refuted"
 
 
+@pytest.mark.slow
 def test_the_rate_by_the_length_of_the_centres_own_list(monkeypatch):
     """On an undirected graph the two may agree; here node 0 is all that four nodes list."""
 
@@ -290,7 +292,9 @@ def bags_hold_listed_nodes_alone():
 def test_random_neighbours_for_isolated_nodes(monkeypatch):
     assert bags_hold_listed_nodes_alone()
     monkeypatch.setattr(
-        HeterPoisson, "__call__", lambda self, c: bags.Official(self.lists, self.coins)(c)
+        HeterPoisson,
+        "__call__",
+        lambda self, c: bags.Official(self.lists, np.arange(NODES), self.coins)(c),
     )
     assert not bags_hold_listed_nodes_alone()
 

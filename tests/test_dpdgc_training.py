@@ -559,7 +559,7 @@ def block(name, level, epsilon, graph, seeds=(0,), **changes):
             (name, level, epsilon, {})
             for name in ("dpdgc", "dpdgcofficial")
             for level, epsilon in
-            (("none", "inf"), ("edge", "2"), ("k0", "8"), ("k3", "8"), ("node", "8"))
+            (("none", "inf"), ("edge", "2"), ("k1", "8"), ("k3", "8"), ("node", "8"))
         ),
         # The embedding's noise in another proportion to the rest.
         ("dpdgc", "k3", "8", {"embedding_noise_ratio": 0.5}),

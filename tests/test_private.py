@@ -241,7 +241,9 @@ def released(project):
     return statement, row.iloc[0].to_dict(), np.load(folder / "model.npz")
 
 
-@pytest.fixture(scope="module", params=["node", pytest.param("edge", marks=pytest.mark.slow)])
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=pytest.mark.slow) for name in ("node", "edge")]
+)
 def runs(request, tmp_path_factory):
     """Runs on G and on G less an edge, each with a key of its own."""
     entry = {"node": NODE, "edge": EDGE}[request.param]

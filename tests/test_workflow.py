@@ -246,6 +246,7 @@ def test_a_comment_reruns_nothing(project, module):
     assert project.planned() == {}
 
 
+@pytest.mark.slow
 def test_rows_that_were_cut_in_half_are_not_collected(project):
     """One line names the file; without it the same command makes the rows that were there."""
     rows, fit = (
