@@ -2,8 +2,11 @@
 
 import fcntl
 import os
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
@@ -127,3 +130,14 @@ def test_what_is_no_configuration_is_said_in_one_line(text, words, capsys):
 def test_the_studies_of_the_project_are_found_by_name():
     assert status.find_config("demo") == Path("config/config.yaml")
     assert status.find_config("gap-four-graphs") == Path("config/studies/gap-four-graphs.yaml")
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's /proc")
+def test_a_job_does_not_report_the_memory_of_what_started_it():
+    ours = np.ones(2**26)  # half a GiB, every page of it touched
+    program = "from graphdp.workflow import job; print(job.peak_memory(), job.usage())"
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    peak = int(done.stdout.split()[0])
+    assert 2**24 < peak < 2**28 < ours.nbytes < job.peak_memory()
+    assert f"'peak_rss_mb': {round(peak / 1e6, 1)}" in done.stdout

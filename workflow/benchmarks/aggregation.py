@@ -68,7 +68,7 @@ def timed(label: str, work: Callable[[], Any]) -> tuple[Any, float]:
     start = time.perf_counter()
     result = work()
     seconds = time.perf_counter() - start
-    peak = job.usage()["peak_rss_mb"] * 1e6 / 2**30
+    peak = job.peak_memory() / 2**30
     print(f"{label:<42} {seconds:8.2f} s   peak memory so far {peak:5.2f} GiB", flush=True)
     return result, seconds
 

@@ -20,6 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
+from graphdp.workflow import job
+
 BATCH, HIDDEN, CLIP, STD = 256, 64, 1.0, 2.0
 
 
@@ -105,7 +107,7 @@ def run_arm(arm: str, work: Path, amount: int) -> None:
     run = sparse_arm if arm == "sparse" else plain_arm
     start = cpu(), time.monotonic()
     steps = run(*graph, classes, train, amount)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # KiB on Linux
+    peak = job.peak_memory() / 2**20
     print(
         json.dumps(
             {

@@ -13,7 +13,6 @@ share: prints its share of a round, and by how much cheaper a stack could be at 
 """
 
 import argparse
-import resource
 import statistics
 import time
 
@@ -31,6 +30,7 @@ from graphdp.methods.heterpoisson.network import (
     standardised,
 )
 from graphdp.training.descent import Rounds, clipping_factors, descend, views
+from graphdp.workflow import job
 
 FEATURES, HIDDEN, CLASSES, NEIGHBOURS, CLIP = 500, 128, 3, 2, 0.5
 
@@ -98,13 +98,13 @@ def main() -> None:
     sums, added = {}, {}
     for turn in range(args.rounds + 1):  # the first is not counted
         for name, way in ways.items():
-            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            before = job.peak_memory()
             start = time.process_time()
             sums[name] = way(shape, values, x, bags, labels)
             if turn:
                 seconds[name].append(time.process_time() - start)
             else:
-                added[name] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+                added[name] = (job.peak_memory() - before) / 2**20
     apart = float((sums["norms"] - sums["gradients"]).norm() / sums["gradients"].norm())
     ratios = [g / n for n, g in zip(*seconds.values(), strict=True)]
     n, g = (statistics.median(values) for values in seconds.values())

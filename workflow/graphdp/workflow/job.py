@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import platform
+import re
 import resource
 import shutil
 import subprocess
@@ -126,13 +127,23 @@ def usage() -> dict[str, float]:
     own = resource.getrusage(resource.RUSAGE_SELF)
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
-    # ru_maxrss is in KiB on Linux and in bytes on macOS.
-    scale = 1024 if platform.system() == "Linux" else 1
     return {
         "cpu_seconds": round(cpu - _COUNTED["cpu_seconds"], 3),
         "wall_seconds": round(time.monotonic() - _START - _COUNTED["wall_seconds"], 3),
-        "peak_rss_mb": round(own.ru_maxrss * scale / 1e6, 1),
+        "peak_rss_mb": round(peak_memory() / 1e6, 1),
     }
+
+
+def peak_memory() -> int:
+    """Peak memory of this program so far, bytes. Linux's `ru_maxrss` begins with that of the
+    process which started this one, however large; VmHWM begins at 0."""
+    status = Path("/proc/self/status")
+    peak = re.search(r"VmHWM:\s+(\d+) kB", status.read_text()) if status.exists() else None
+    if peak:
+        return int(peak[1]) * 1024
+    # In KiB on Linux and in bytes on macOS.
+    scale = 1024 if platform.system() == "Linux" else 1
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
 
 
 def lap() -> None:
