@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 from graphdp.errors import GraphDPError
 from graphdp.privacy.execution import Execution
 from graphdp.privacy.mechanisms.base import (
-    Curve,
     Mechanism,
     Output,
     Sensitivity,
@@ -16,6 +15,7 @@ from graphdp.privacy.mechanisms.base import (
     is_finite,
     require,
 )
+from graphdp.privacy.mechanisms.gaussian import GaussianTerm
 
 #: As many as `graphdp.privacy.pair_sums` proves the noise on whole numbers for; shares name their
 #: party by a byte, so that of 257 or more two shares of a pair could go to one.
@@ -51,60 +51,19 @@ def delivered_std(noise_std: float, parties: int, colluding: int) -> float:
 
 
 @dataclass(frozen=True)
-class DistributedGaussianTerm(Term):
-    """Unsampled Gaussian releases with μ² = weight / noise² together; any weight above 0."""
+class DistributedGaussianTerm(GaussianTerm):
+    """Unsampled Gaussian releases with μ² = count / noise² together; any count above 0."""
 
     place: ClassVar[int] = 1
     what: ClassVar[str] = "Gaussian releases of several parties"
-    accountants: ClassVar[tuple[str, ...]] = (
-        "autodp",
-        "autodp_rdp",
-        "dp_accounting",
-        "pld",
-        "renyi",
-    )
 
-    weight: float
-
-    @property
-    def gaussian_count(self) -> float:
-        """As so many releases with μ = 1 / noise."""
-        return self.weight
-
-    def plus(self, other: "DistributedGaussianTerm") -> "DistributedGaussianTerm":
-        """Both terms as one."""
-        return DistributedGaussianTerm(self.weight + other.weight)
-
-    def rdp(self, noise: float) -> Curve:
-        """By autodp."""
-        from autodp.mechanism_zoo import GaussianMechanism
-
-        step = GaussianMechanism(noise / math.sqrt(self.weight))
-        return lambda order: float(step.RenyiDP(order))
-
-    def renyi(self, noise: float) -> Curve:
-        """weight · α / (2 σ²)."""
-        return lambda order: self.weight * order / (2 * noise * noise)
+    count: float
 
     def events(self, noise: float) -> list[tuple[Any, int]]:
-        """dp-accounting's Gaussian, of noise smaller by √weight."""
+        """dp-accounting's Gaussian, of noise smaller by √count."""
         from dp_accounting import GaussianDpEvent
 
-        return [(GaussianDpEvent(noise / math.sqrt(self.weight)), 1)]
-
-    def loss_distributions(
-        self, noise: float, interval: float, pessimistic: bool = True
-    ) -> list[tuple[Any, int]]:
-        """As the base class says."""
-        from dp_accounting.pld import privacy_loss_distribution as distribution
-
-        release = distribution.from_gaussian_mechanism(
-            noise / math.sqrt(self.weight),
-            value_discretization_interval=interval,
-            pessimistic_estimate=pessimistic,
-            use_connect_dots=pessimistic,
-        )
-        return [(release, 1)]
+        return [(GaussianDpEvent(noise / math.sqrt(self.count)), 1)]
 
 
 @dataclass(frozen=True)

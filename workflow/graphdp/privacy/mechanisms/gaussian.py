@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from graphdp.privacy.execution import Execution
 from graphdp.privacy.mechanisms.base import (
@@ -37,9 +37,9 @@ class GaussianTerm(Term):
         """All of them."""
         return self.count
 
-    def plus(self, other: "GaussianTerm") -> "GaussianTerm":
+    def plus(self, other: Self) -> Self:
         """Both terms as one."""
-        return GaussianTerm(self.count + other.count)
+        return type(self)(self.count + other.count)
 
     def rdp(self, noise: float) -> Curve:
         """By autodp."""
