@@ -251,7 +251,7 @@ def halved(monkeypatch, says_so):
     monkeypatch.setattr(dpdgc, "release", quiet)
 
 
-@pytest.mark.parametrize("name", [EDGE, NODE])
+@pytest.mark.parametrize("name", [EDGE, pytest.param(NODE, marks=pytest.mark.slow)])
 def test_released_with_half_of_the_noise(monkeypatch, name):
     halved(monkeypatch, says_so=False)
     assert run(get(name), draws=20_000)["verdict"] == "refuted"

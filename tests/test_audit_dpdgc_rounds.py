@@ -76,9 +76,8 @@ def test_other_rounds_than_planned_are_refused(monkeypatch):
 WHOLE = "dpdgc-edge-whole-plan-eps4"
 
 
-@pytest.mark.parametrize(
-    ("factor", "verdict"), [pytest.param(1, False, marks=pytest.mark.slow), (0.5, True)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("factor", "verdict"), [(1, False), (0.5, True)])
 def test_half_of_the_noise_of_the_whole_edge_plan_is_caught(factor, verdict):
     """Rounds and release of one run together. The right noise is refuted with at most 5 % by
     chance; these seeds do not."""

@@ -91,6 +91,7 @@ def test_half_of_the_laplace_noise(monkeypatch, name, part, place, runs):
     assert outcome(name, runs) == "refuted"
 
 
+@pytest.mark.slow
 def test_every_phase_with_the_whole_epsilon(monkeypatch):
     """Broken in the wiring of the stage. A pure release writes down nothing that could be held
     against the plan, so that the bound alone tells."""

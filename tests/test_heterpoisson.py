@@ -87,7 +87,7 @@ def test_without_privacy_the_same_rounds_learn():
     assert model.rounds == 0 and model.executed == {} and model.test_accuracy > 0.7
 
 
-@pytest.mark.parametrize("overlap", ["kept", "dropped"])
+@pytest.mark.parametrize("overlap", ["kept", pytest.param("dropped", marks=pytest.mark.slow)])
 def test_equal_arguments_train_equal_models(overlap):
     found = []
     for seeds in ((0, 1), (1,)):

@@ -283,6 +283,7 @@ def test_its_detectable_factor_is_measured_by_its_own_noise(project):
     assert "add of GridNoise drew nothing" in found
 
 
+@pytest.mark.slow
 def test_its_audit_is_a_job_of_the_workflow(project, tmp_path):
     copy = project.copy_to(tmp_path / "copy")
     copy.snakemake(f"results/audit/{CLAIM}.json")

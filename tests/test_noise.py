@@ -284,7 +284,10 @@ def exact_cells(bits_u, bits_angle, g, offset):
     return counts / counts.sum(), ideal
 
 
-@pytest.mark.parametrize("offset", [(0.0, 0.0), (0.5, 0.5), (0.13, 0.71)])
+@pytest.mark.parametrize(
+    "offset",
+    [(0.0, 0.0), *(pytest.param(o, marks=pytest.mark.slow) for o in ((0.5, 0.5), (0.13, 0.71)))],
+)
 def test_cells_of_a_small_sampler_are_within_its_displacement(offset):
     """The argument of the docstring at 2⁻¹¹ in place of 2⁻⁵³, where every word can be tried: cells
     away from origin and tail have P (1 ± 4 η e^(η 4) / g), η the displacement there."""
