@@ -73,7 +73,7 @@ GENERATOR = "aes-256-ctr, grid"
 MOST_DRAWS = 2**36
 
 _STEP, _VARIANCE = 2.0**-32, 2.0**-70  # c and v of the docstring
-_PART = 1 << 16  # pairs whose noise is made at once
+_PART = 1 << 15  # pairs whose noise is made at once
 _MASK = (1 << 63) - 1
 _RARE = 1 << 43  # u below 2⁻²⁰ has further bits
 
@@ -126,6 +126,7 @@ class GridNoise:
 
     def __init__(self, names: Sequence[tuple]):
         self._streams = [Words(*name) for name in names]
+        self._rooms: dict[int, _Room] = {}
 
     def add(self, sums: "Tensor", noise_std: "Tensor") -> None:
         """See `Noise.add`. Raises `GraphDPError` for a scale that is not positive and finite."""
@@ -136,41 +137,69 @@ class GridNoise:
         grids = noise_std.new_tensor([grid_of(scale) for scale in noise_std.tolist()])[:, None]
         per_grid = (1 / grids).to(sums.device, torch.float64)  # exact, as a product with it
         scales = noise_std[:, None].to(per_grid) * per_grid
-        grids = grids.to(per_grid)
+        grids, zero = grids.to(per_grid), per_grid.new_zeros(())
         rows, size = sums.shape
         pairs = (size + 1) // 2
-        # On a CPU in parts that fit into a cache.
-        step = max(1, _PART // rows) if sums.device.type == "cpu" else pairs
+        # On a CPU in equal parts that fit into a cache.
+        parts = min(pairs, -(-pairs * rows // _PART)) if sums.device.type == "cpu" else 1
+        step = -(-pairs // parts)
         for start in range(0, pairs, step):
-            noise = self._normals(min(step, pairs - start), sums.device)
             some = sums[:, 2 * start : 2 * (start + step)]
-            noise = noise[:, : some.shape[1]].mul_(scales)
-            cells = some.to(torch.float64).mul_(per_grid)
-            nearest = cells.round().add_(0.0)  # no -0: it would tell the sign of a small sum
-            some.copy_(noise.add_(cells.sub_(nearest)).round_().add_(nearest).mul_(grids))
+            here = min(step, pairs - start), sums.device
+            noise = self._normals(*here)[:, : some.shape[1]]
+            cells, nearest = self._room(*here).cells[:, :, : some.shape[1]]
+            torch.round(cells.copy_(some).mul_(per_grid), out=nearest)
+            cells.sub_(nearest).addcmul_(noise, scales).round_().add_(nearest)
+            # 0 + : no -0, which would tell the sign of a small sum
+            some.copy_(torch.addcmul(zero, cells, grids, out=noise))
 
     def _normals(self, pairs: int, device: "torch.device | str" = "cpu") -> "Tensor":
-        """The next normals of every stream: float64 (S, 2 pairs)."""
+        """The next normals of every stream: float64 (S, 2 pairs), overwritten by the next call."""
         import torch
 
-        words = np.empty((2, len(self._streams), pairs), np.uint64)
-        for s, one in enumerate(self._streams):
-            one.fill(words[0, s], words[1, s])
-        u_words, angles = torch.from_numpy(words.view(np.int64)).to(device)
-        bits = u_words.bitwise_and_(_MASK)
-        u = bits.to(torch.float64).add_(0.5)
+        room = self._room(pairs, device)
+        for one, u, angle in zip(self._streams, *room.words, strict=True):
+            one.fill(u, angle)
+        bits, angles = room.drawn if room.on_cpu else room.drawn.to(room.pairs.device)
+        u, angle, cosine = room.pairs
+        bits.bitwise_and_(_MASK)
+        u.copy_(bits).add_(0.5)
         if int(bits.min()) < _RARE:
             rare = (bits < _RARE).nonzero()  # ordered by row, then by column
-            counts = np.bincount(rare[:, 0].cpu().numpy(), minlength=len(words[0]))
+            counts = np.bincount(rare[:, 0].cpu().numpy(), minlength=len(self._streams))
             more = [s.further_bits(n) for s, n in zip(self._streams, counts, strict=True) if n]
             at = rare[:, 0], rare[:, 1]
             u[at] = bits[at].to(torch.float64) + torch.from_numpy(np.concatenate(more)).to(u)
         r = u.mul_(2.0**-63).log_().mul_(-2.0).sqrt_()
-        angle = angles.bitwise_right_shift_(11).to(torch.float64).mul_(2 * math.pi * 2.0**-53)
-        found = r.new_empty(len(r), pairs, 2)
-        torch.mul(torch.cos(angle), r, out=found[..., 0])
-        torch.mul(angle.sin_(), r, out=found[..., 1])
-        return found.view(len(r), 2 * pairs)
+        angle.copy_(angles.bitwise_right_shift_(11)).mul_(2 * math.pi * 2.0**-53)
+        torch.mul(torch.cos(angle, out=cosine), r, out=room.cosines)
+        torch.mul(angle.sin_(), r, out=room.sines)
+        return room.normals
+
+    def _room(self, pairs: int, device: "torch.device | str") -> "_Room":
+        """Where `pairs` pairs of every stream are made; on a CPU the same as last time."""
+        if pairs not in self._rooms:
+            if len(self._rooms) > 3:
+                self._rooms.clear()
+            self._rooms[pairs] = _Room(len(self._streams), pairs, device)
+        return self._rooms[pairs]
+
+
+class _Room:
+    """Memory for the noise of so many pairs: it costs time to make it anew for each part."""
+
+    def __init__(self, rows: int, pairs: int, device: "torch.device | str"):
+        import torch
+
+        like = {"dtype": torch.float64, "device": device}
+        self.words = np.empty((2, rows, pairs), np.uint64)
+        self.drawn = torch.from_numpy(self.words.view(np.int64))
+        self.pairs = torch.empty((3, rows, pairs), **like)
+        self.on_cpu = self.pairs.device.type == "cpu"
+        found = torch.empty((rows, pairs, 2), **like)
+        self.cosines, self.sines = found.unbind(2)
+        self.normals = found.view(rows, 2 * pairs)
+        self.cells = torch.empty((2, rows, 2 * pairs), **like)
 
 
 class Words:
