@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from graphdp.data.csbm import csbm
+from graphdp.errors import GraphDPError
 from graphdp.methods.block import Block
 from graphdp.methods.mlp import naive
 from graphdp.methods.mlp.plan import naive_analyses, naive_implemented
@@ -84,6 +86,40 @@ def test_sums_are_those_of_each_nodes_own_gradient(stored):
         add(nodes, found, given)
         assert (found - expected).abs().max() < 1e-4 * expected.abs().max()
     assert (norms < 0.95 * clip).sum() > 5  # gradients that the authors' code makes longer
+
+
+@pytest.mark.parametrize("official", [False, True])
+@pytest.mark.parametrize("size", [1e-20, 1e12, 1e18, 3e38])
+def test_no_node_moves_a_sum_by_more_than_the_clip(size, official):
+    """Whatever its features are, also where its scores or the squares of its norm overflow: a NaN
+    of one node would move all coordinates, and end the run. One node's features and all weights
+    are made large; the sums are the float32 ones that are trained on."""
+    rng, clip = np.random.default_rng(4), 0.5
+    x = rng.normal(size=(20, WIDTHS[0])).astype(np.float32)
+    x[0] = size * np.sign(rng.normal(size=WIDTHS[0]))
+    labels = torch.tensor(rng.integers(0, WIDTHS[-1], 20))
+    drawn = naive.Network(WIDTHS, x, torch.empty(0)).initial(rng)
+    for weights in (1, 100):
+        network = naive.Network(WIDTHS, x, torch.from_numpy(weights * drawn).float())
+        add = naive.official_sums(network, labels, 1) if official else naive.sums(network, labels)
+        alone, all_of_them = torch.zeros(2, len(drawn))
+        add(torch.tensor([0]), alone, clip)
+        assert alone.double().norm() <= clip * (1 + 1e-6)
+        if not official:  # a mean moves otherwise: `shuffled_epoch`
+            rest = torch.zeros(len(drawn))
+            add(torch.arange(20), all_of_them, clip)
+            add(torch.arange(1, 20), rest, clip)
+            assert (all_of_them.double() - rest.double()).norm() <= clip * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("stored", [np.asarray, sparse.csr_matrix])
+def test_features_beyond_what_is_trained_on_are_refused(stored):
+    made, setting = block("naive")
+    x = np.array(made.graph.x if not sparse.issparse(made.graph.x) else made.graph.x.toarray())
+    x[7, 0] = 1e13
+    object.__setattr__(made, "graph", replace(made.graph, x=stored(x)))
+    with pytest.raises(GraphDPError, match=r"at most 1e\+12: rescale them"):
+        naive.fit(made, [setting])
 
 
 def test_parameters_are_drawn_as_torch_draws_them():
