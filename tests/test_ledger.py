@@ -267,6 +267,21 @@ def test_what_rounds_sums_otherwise_is_refused(tmp_path, monkeypatch):
         release(tmp_path, graph())
 
 
+def test_batches_of_a_fixed_size_are_refused_before_the_ledger(tmp_path, monkeypatch):
+    """A shuffled partition of 34 nodes has a last batch of 2 where one of the 40 announced has 8:
+    its mean moves four times as far as the noise is set for."""
+    from graphdp.workflow.calibrations import calibrate_cell
+
+    monkeypatch.chdir(tmp_path)
+    settings = {"max_grad_norm": 1.0, "batch_size": 16, "epochs": 1}
+    cell = "mine", "naiveofficial", "node", "8", [settings], [40], 100, 1e-5, "corrected"
+    (entry,) = calibrate_cell(*cell)
+    assert entry["status"] == "conditional"
+    with pytest.raises(GraphDPError, match="batches of a fixed size tell the number of training"):
+        release(tmp_path, graph(), calibrations=[entry])
+    assert not (tmp_path / "private").exists()
+
+
 def test_another_sigma_is_refused_and_stands_in_the_ledger(tmp_path, monkeypatch):
     from graphdp.workflow.calibrations import calibrate_cell
 

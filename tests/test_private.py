@@ -488,7 +488,7 @@ def test_a_lost_cache_gives_the_same_release_again(runs):
         pytest.param(
             MLP | {"adjacency": "node_replace"},
             {},
-            "samples of a fixed size tell the number",
+            "batches of a fixed size tell the number",
             marks=pytest.mark.slow,
         ),
         pytest.param(MLP, {"delta": 0.5}, "not below 1/300", marks=pytest.mark.slow),

@@ -32,8 +32,9 @@ def reserve(block: Block, study: Mapping[str, Any]) -> None:
     files `graph` and `manifest` (of the raw files). What code, libraries and machine it is made
     with is part of a release: other sums under the same noise would be a second one.
 
-    Raises `GraphDPError` for a claim that is refuted, for samples of a fixed size, whose rate would
-    be another one than that of the announced number of training nodes, and as `ledger.reserve`.
+    Raises `GraphDPError` for a claim that is refuted, for batches of a fixed size, whose rate and
+    number follow from the true number of training nodes, not from the announced one, and as
+    `ledger.reserve`.
     """
     import torch
 
@@ -43,9 +44,10 @@ def reserve(block: Block, study: Mapping[str, Any]) -> None:
                 f"{block.method}: the claim of {entry['adjacency']} is refuted, so nothing is "
                 "released; set calibrate_for: corrected"
             )
-        if any(one.run.sampling == "fixed" for one in calibrated.phases(entry).values()):
+        sampled = {one.run.sampling for one in calibrated.phases(entry).values()}
+        if not sampled <= {"poisson", "none"}:
             raise GraphDPError(
-                f"{block.method}, {entry['adjacency']}: samples of a fixed size tell the number of "
+                f"{block.method}, {entry['adjacency']}: batches of a fixed size tell the number of "
                 "training nodes; choose a method or an adjacency with Poisson samples"
             )
     ledger.reserve(
