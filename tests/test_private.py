@@ -155,6 +155,28 @@ def test_what_is_dropped_or_counted_beforehand_is_refused(entry, preprocessing, 
     private.check_data(validate(study(entry)), {"mine": universe})
 
 
+def test_a_node_less_takes_a_column_along_where_columns_are_counted(tmp_path):
+    """So such loaders are refused where nodes are protected: parameters would differ in shape."""
+    import scipy.io
+    from scipy import sparse
+
+    from graphdp.data.loaders import LOADERS
+
+    info = np.ones((6, 7), np.int64)
+    info[5, 2] = 9  # the only one of its major
+    widths = []
+    for count in (6, 5):
+        edges = sparse.csc_matrix(np.ones((count, count)))
+        scipy.io.savemat(tmp_path / "a.mat", {"A": edges, "local_info": info[:count]})
+        widths.append(LOADERS["facebook100"](tmp_path, ["a.mat"]).x.shape[1])
+    assert widths == [6, 5]
+    for loader in ("facebook100", "musae"):
+        spec = DatasetSpec(title="Mine", loader=loader, preprocessing=Preprocessing(num_classes=3))
+        with pytest.raises(GraphDPError, match=f"loader {loader} may count columns"):
+            private.check_data(validate(study(NODE)), {"mine": spec})
+        private.check_data(validate(study(EDGE)), {"mine": spec})
+
+
 @pytest.mark.parametrize(
     ("entry", "changes"),
     [

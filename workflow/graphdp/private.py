@@ -197,7 +197,7 @@ def check_data(study: "Study", datasets: Mapping[str, "DatasetSpec"]) -> None:
     """Whether what is prepared of a private study's data depends on one node, or edge, alone.
 
     Raises `GraphDPError` if nodes are dropped for what others are or have, if the number of classes
-    is counted instead of announced, or if public candidates, of whichever method, have no universe
+    or columns is counted instead of announced, or if public candidates, of whichever method, have no universe
     of ids.
     """
     from graphdp.methods.registry import analyses, card
@@ -218,6 +218,11 @@ def check_data(study: "Study", datasets: Mapping[str, "DatasetSpec"]) -> None:
                 f"dataset '{name}': preprocessing {step} drops nodes for their edges or for what "
                 "others are, which no ε counts; a private release leaves it out"
             )
+    if nodes and spec.loader != "arrays":
+        raise GraphDPError(
+            f"dataset '{name}': loader {spec.loader} may count columns and classes by what nodes "
+            "have; a private release reads loader: arrays, whose file says how wide features are"
+        )
     if nodes and steps.num_classes is None:
         raise GraphDPError(
             f"dataset '{name}': a private release announces the number of classes: give "
