@@ -416,9 +416,18 @@ def test_a_statement_of_other_noise_than_the_models_is_not_published(runs, tmp_p
     (page,) = (folder / "statements").rglob("*.md")
     (stated,) = json.loads(page.with_suffix(".json").read_text())
     targets = {name: tmp_path / "out" / name for name in ("row", "model", "json", "md")}
-    for name in ("epsilon", "delta", "noise_multiplier"):
-        other = stated | {"target": stated["target"] | {name: stated["target"][name] * 2}}
-        (tmp_path / "8.json").write_text(json.dumps([other]))
+    target, settings = stated["target"], stated["settings"]
+    others = {name: {"target": target | {name: target[name] * 2}} for name in (
+        "epsilon", "delta", "noise_multiplier",
+    )} | {
+        # The same noise, as a refuted claim; another clip; another graph.
+        "adjacency": {"target": target | {"adjacency": "node_add_remove"}},
+        "basis": {"target": target | {"basis": "as_published"}},
+        "settings": {"settings": settings | {"hops": 7}},
+        "fingerprint": {"data": stated["data"] | {"fingerprint": "0" * 64}},
+    }  # fmt: skip
+    for name, other in others.items():
+        (tmp_path / "8.json").write_text(json.dumps([stated | other]))
         with pytest.raises(GraphDPError, match=f"states the {name} .* run again"):
             publish.publish(row, tmp_path / "8", **targets)
     assert not (tmp_path / "out").exists()

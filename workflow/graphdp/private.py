@@ -197,8 +197,8 @@ def check_data(study: "Study", datasets: Mapping[str, "DatasetSpec"]) -> None:
     """Whether what is prepared of a private study's data depends on one node, or edge, alone.
 
     Raises `GraphDPError` if nodes are dropped for what others are or have, if the number of classes
-    or columns is counted instead of announced, or if public candidates, of whichever method, have no universe
-    of ids.
+    or columns is counted instead of announced, or if public candidates, of whichever method, have
+    no universe of ids.
     """
     from graphdp.methods.registry import analyses, card
     from graphdp.privacy.assumptions import CANDIDATES_ARE_PUBLIC

@@ -14,6 +14,7 @@ from graphdp import io, ledger
 from graphdp.data.graph import Graph
 from graphdp.errors import GraphDPError
 from graphdp.methods.block import Block
+from graphdp.methods.registry import card
 from graphdp.paper.rows import read_rows
 from graphdp.privacy import calibrated
 from graphdp.rng import stream_key
@@ -22,6 +23,9 @@ from graphdp.workflow.calibrations import LIBRARIES as ACCOUNTANTS
 
 #: On what the sums, the noise and its σ depend.
 LIBRARIES = (*ACCOUNTANTS, "torch", "cryptography", "randomgen")
+
+#: Numbers of a statement's target that its model's row has too.
+_TARGET = ("epsilon", "delta", "noise_multiplier")
 
 
 def reserve(block: Block, study: Mapping[str, Any]) -> None:
@@ -124,7 +128,7 @@ def publish(
     row_file: as `model_rows.write_rows` leaves it, with the model beside it as `.npz`. statement:
     path of the statement, without a suffix. Raises `GraphDPError` for a row of another kind of
     release or of several models, for a model that is not the one of which the row speaks, and for a
-    statement of another noise, which a run that leaves out jobs (`--rerun-triggers`) may have made.
+    statement of another model, which a run that leaves out jobs (`--rerun-triggers`) may have made.
     """
     found = read_rows(row_file)
     if list(found["release"]) != ["private"]:
@@ -136,14 +140,28 @@ def publish(
             "same model"
         )
     (stated,) = io.read_json(f"{statement}.json")
-    for name in ("epsilon", "delta", "noise_multiplier"):
-        if float(found[name].iloc[0]) != stated["target"][name]:
-            raise GraphDPError(
-                f"{statement}.json states the {name} {stated['target'][name]}, and the model has "
-                f"{found[name].iloc[0]}: bring back the study's configuration and run again with "
-                "all of Snakemake's triggers"
-            )
+    _check_stated(stated, found.iloc[0].to_dict(), f"{statement}.json")
     copies = {row: row_file, model: arrays, json: f"{statement}.json", md: f"{statement}.md"}
     for target, source in copies.items():
         with io.atomic_path(target) as temporary:
             temporary.write_bytes(Path(source).read_bytes())
+
+
+def _check_stated(stated: Mapping[str, Any], row: Mapping[str, Any], path: str) -> None:
+    """Raise `GraphDPError` unless a statement is that of a row's model: of its noise, its claim,
+    what its plan reads, and its data."""
+    target, plan = stated["target"], card(row["method"]).plan
+    settings = plan(row["level"], json.loads(row["hyperparameters"]))
+    pairs = {name: (target[name], float(row[name])) for name in _TARGET}
+    pairs |= {
+        "adjacency": (target["adjacency"], row["adjacency"]),
+        "basis": (target["basis"], row["epsilon_basis"]),
+        "settings": (stated["settings"], json.loads(json.dumps(settings))),
+        "fingerprint": (stated["data"]["fingerprint"][: len(row["graph"])], row["graph"]),
+    }
+    for name, (said, made) in pairs.items():
+        if said != made:
+            raise GraphDPError(
+                f"{path} states the {name} {said}, and the model has {made}: bring back the "
+                "study's configuration and run again with all of Snakemake's triggers"
+            )
