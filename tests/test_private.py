@@ -199,6 +199,13 @@ def test_public_candidates_need_a_universe_however_they_are_asked_for(entry, cha
     private.check_data(made, {"mine": DatasetSpec(**spec, parameters={"num_ids": 400})})
 
 
+def test_a_plan_of_edges_is_asked_for_no_number_of_training_nodes():
+    """At edge level the true one is public, and plans may need it."""
+    entry = MLP | {"method": "dpdgc", "level": "edge"}
+    spec = DatasetSpec(title="Mine", loader="arrays")
+    private.check_data(validate(study(entry, train_nodes=None)), {"mine": spec})
+
+
 def test_announced_classes_stay_whichever_nodes_there_are():
     """Without the only node of class 1 the others are of classes 0 and 2 still, of three."""
     y, none = np.array([0, 1, 2, 2]), np.zeros(0, np.int64)

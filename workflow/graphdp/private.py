@@ -228,12 +228,14 @@ def check_data(study: "Study", datasets: Mapping[str, "DatasetSpec"]) -> None:
             f"dataset '{name}': a private release announces the number of classes: give "
             "preprocessing: {num_classes: ...}"
         )
+    if not nodes:
+        return
     (setting,) = study.settings(name, entry)
     plans = analyses(
         entry.method, entry.level, card(entry.method).plan(entry.level, setting), study.train_nodes
     )
     candidates = any(CANDIDATES_ARE_PUBLIC in plan.assumptions for plan in plans)
-    if nodes and candidates and spec.parameters.get("num_ids") is None:
+    if candidates and spec.parameters.get("num_ids") is None:
         raise GraphDPError(
             f"dataset '{name}': public candidates of a private release need a universe of ids: "
             "give parameters: {num_ids: ...}, and ids in the file"
