@@ -88,6 +88,24 @@ def test_streams_follow_from_the_key_and_no_name_of_them_from_the_seed(tmp_path)
         Block(SimpleNamespace(), "d", [0], 1, release="private").stream(0)
 
 
+def test_nothing_else_may_stand_beside_what_is_published(tmp_path, monkeypatch):
+    """As the rows of a reproduction of the same name, which nobody would look for there."""
+    monkeypatch.chdir(tmp_path)
+    private.make_key("key")
+    folder = tmp_path / "results" / "mine"
+    private.prepare("key", folder)
+    folder.mkdir(parents=True)
+    for name in (*private.PUBLISHED, ".row.csv.1.tmp"):
+        (folder / name).touch()
+    private.prepare("key", folder)
+    for name in ("rows.csv", "logs"):
+        (folder / name).mkdir()
+        with pytest.raises(GraphDPError, match=f"{name} is nothing .* another name") as error:
+            private.prepare("key", folder)
+        assert "\n" not in str(error.value)
+        (folder / name).rmdir()
+
+
 # --- What can be a private release ----------------------------------------------------------------
 
 

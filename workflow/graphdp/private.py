@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: All that a private study makes but what it releases: data, cache, logs, and the ledger.
 FOLDER = "private"
+#: What stands in a private study's folder of results.
+PUBLISHED = ("model.npz", "row.csv", "statement.json", "statement.md")
 #: What Snakemake writes down: names of files, settings, code.
 RECORDS = ".snakemake"
 #: What a private study is, unless its configuration says otherwise, and is refused.
@@ -78,13 +80,21 @@ def read_key(path: str | os.PathLike) -> bytes:
     return key
 
 
-def prepare(key_file: str | os.PathLike) -> None:
+def prepare(key_file: str | os.PathLike, published: str | os.PathLike) -> None:
     """Before a private run: the folder of what is not released, for its owner alone, and that of
     Snakemake's records of it.
 
-    Raises `GraphDPError` if others may read it, and as `read_key`.
+    published: the folder of what is released. Raises `GraphDPError` if others may read the first,
+    if an earlier run of another kind has left files in the last, and as `read_key`.
     """
     read_key(key_file)
+    for found in sorted(Path(published).glob("*")):
+        # Hidden is what a killed job left of a copy.
+        if found.name not in PUBLISHED and not found.name.startswith("."):
+            raise GraphDPError(
+                f"{found} is nothing that a private release publishes: move what an earlier run "
+                f"left in {published}/ away, or give the study another name"
+            )
     if os.path.isdir(RECORDS):
         try:
             os.chmod(RECORDS, 0o700)
