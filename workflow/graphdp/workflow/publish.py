@@ -65,6 +65,7 @@ def reserve(block: Block, study: Mapping[str, Any]) -> None:
                     study["models"], study["delta"], study["calibrate_for"], block.announced
                 ],
                 "parameters": _digest(study["parameters"]),
+                "seeds": block.seeds,  # Snakemake may be asked for a file of other ones
                 "code": study["code"],
                 "libraries": json.loads(job.versions(*LIBRARIES)),
                 "device": block.trained_on(),
