@@ -330,8 +330,10 @@ def test_neighbouring_graphs_differ_in_released_values_alone(runs):
         MLP | {"method": "heterpoisson", "max_degree": 4, "degree_bound": "public_candidates"},
         MLP | {"method": "dpdgc", "max_degree": 4},
         MLP,
+        MLP | {"method": "naive"},
+        {"method": "dpa", "level": "node", "epsilon": 8, "max_degree": 4, "epochs": 2},
     ],
-    ids=["heterpoisson", "heterpoisson-candidates", "dpdgc", "mlp"],
+    ids=["heterpoisson", "heterpoisson-candidates", "dpdgc", "mlp", "naive", "dpa"],
 )
 def test_a_node_less_changes_released_values_alone(entry, tmp_path):
     """Neither shapes nor sizes nor numbers of jobs nor anything but the model and keyed hashes."""
