@@ -43,7 +43,7 @@ onstart:
         lock.hold(".snakemake/graphdp.lock")
         lock.check_writable(RESULTS)
         if PRIVATE:
-            private.prepare(STUDY.key_file)
+            private.prepare(STUDY.key_file, f"results/{STUDY.study}")
             # No checksums of what is in private/ among Snakemake's records.
             workflow.persistence.max_checksum_file_size = -1
     except GraphDPError as error:

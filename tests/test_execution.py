@@ -16,14 +16,14 @@ from ensemble_fixture import one_thread  # noqa: F401  (used by every test here)
 from graphdp.data.csbm import csbm
 from graphdp.errors import GraphDPError
 from graphdp.methods import block as blocks
-from graphdp.methods import train_runs
+from graphdp.methods import registry, train_runs
 from graphdp.methods.block import Block
 from graphdp.methods.dpdgc import method as dpdgc
 from graphdp.methods.dpdgc import network as dpdgc_network
 from graphdp.methods.gap import method as gap
 from graphdp.methods.gap.plan import gap_plan
 from graphdp.methods.progap import method as progap
-from graphdp.methods.registry import card
+from graphdp.methods.registry import card, cards
 from graphdp.methods.sage import network as sage_network
 from graphdp.noise import GridNoise
 from graphdp.privacy import calibrated, execution
@@ -43,7 +43,7 @@ from graphdp.privacy.plan import (
 )
 from graphdp.releases import aggregation
 from graphdp.releases.cache import AggregateCache
-from graphdp.workflow.calibrations import calibrate_cell
+from graphdp.workflow.calibrations import calibrate_cell, calibration_plan
 from graphdp.workflow.model_rows import accounted, write_rows
 from graphdp.workflow.stages import run_all
 
@@ -539,3 +539,32 @@ def test_lists_longer_than_the_bound_are_refused():
     _check_bound(block, keep, 2)
     with pytest.raises(GraphDPError, match="a node has 3 out-edges where the plan accounts 2"):
         _check_bound(block, np.ones(5, bool), 2)
+
+
+def of_every_level():
+    return [
+        (its.name, "k1" if kind == "k" else kind)
+        for its in cards().values()
+        for kind in its.levels
+        if kind != "none"
+    ]
+
+
+@pytest.mark.parametrize(("method", "level"), of_every_level())
+def test_noise_for_a_corrected_analysis_is_drawn_in_the_same_rounds(method, level):
+    """Whichever analysis sets σ, it has the phases, rounds, samples, clip and divisor of the
+    method's own plan, which is what a loop knows how to run."""
+    its = card(method)
+    fields = its.settings(level).model_fields
+    setting = its.settings(level)(**({"max_degree": 4} if "max_degree" in fields else {}))
+    settings = its.plan(level, setting.model_dump(exclude_none=True))
+    plans = registry.analyses(method, level, settings, 4100)
+
+    def runs(plan):
+        clip = settings.get("max_grad_norm")
+        made = {m.phase: m.execution(1.0, 4100, clip) for m in plan.mechanisms}
+        same = {"noise_std": 1.0, "sensitivity": None}  # which σ and Δ is what differs
+        return {phase: replace(run, **same) for phase, run in made.items() if run}
+
+    own, corrected = (runs(calibration_plan(plans, k)) for k in ("published", "corrected"))
+    assert own == corrected and (own or its.name == "sage")

@@ -200,9 +200,9 @@ def release(folder, one, *, dataset="mine", files=("ab",), **study):
     manifest = {"files": [{"name": "mine.npz", "sha256": sha256} for sha256 in files]}
     (folder / "manifest.json").write_text(json.dumps(manifest))
     block = Block(
-        one, dataset, [0], 1, "gap", "node", "8", "shared by id", "last", study="s",
-        release="private", secret="s", announced=30, calibrations=study.pop("calibrations", []),
-        memory_mb=study.pop("memory_mb", 3000),
+        one, dataset, study.pop("seeds", [0]), 1, "gap", "node", "8", "shared by id", "last",
+        study="s", release="private", secret="s", announced=30,
+        calibrations=study.pop("calibrations", []), memory_mb=study.pop("memory_mb", 3000),
     )  # fmt: skip
     publish.reserve(
         block,
@@ -265,6 +265,31 @@ def test_what_rounds_sums_otherwise_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "OTHER")
     with pytest.raises(GraphDPError, match=r"with this noise and another instructions"):
         release(tmp_path, graph())
+
+
+def test_batches_of_a_fixed_size_are_refused_before_the_ledger(tmp_path, monkeypatch):
+    """A shuffled partition of 34 nodes has a last batch of 2 where one of the 40 announced has 8:
+    its mean moves four times as far as the noise is set for."""
+    from graphdp.workflow.calibrations import calibrate_cell
+
+    monkeypatch.chdir(tmp_path)
+    settings = {"max_grad_norm": 1.0, "batch_size": 16, "epochs": 1}
+    cell = "mine", "naiveofficial", "node", "8", [settings], [40], 100, 1e-5, "corrected"
+    (entry,) = calibrate_cell(*cell)
+    assert entry["status"] == "conditional"
+    with pytest.raises(GraphDPError, match="batches of a fixed size tell the number of training"):
+        release(tmp_path, graph(), calibrations=[entry])
+    assert not (tmp_path / "private").exists()
+
+
+def test_another_repeat_is_refused(tmp_path, monkeypatch):
+    """It would be another model, of other noise."""
+    monkeypatch.chdir(tmp_path)
+    release(tmp_path, graph())
+    for seeds in ([1], [0, 1]):
+        with pytest.raises(GraphDPError, match=r"with this noise and another seeds: "):
+            release(tmp_path, graph(), seeds=seeds)
+    release(tmp_path, graph())
 
 
 def test_another_sigma_is_refused_and_stands_in_the_ledger(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,14 +12,17 @@ from torch import nn
 from torch.nn import functional as F
 
 from graphdp.data.csbm import csbm
+from graphdp.errors import GraphDPError
 from graphdp.methods.block import Block
 from graphdp.methods.mlp import naive
 from graphdp.methods.mlp.plan import naive_analyses, naive_implemented
 from graphdp.methods.registry import card
 from graphdp.methods.settings import key
 from graphdp.privacy import calibrated, sensitivity
+from graphdp.privacy.accounting import gaussian_epsilon
 from graphdp.privacy.calibration import calibrate
 from graphdp.privacy.composition import epsilon_at
+from graphdp.training.descent import Rounds, batches
 from graphdp.workflow.calibrations import calibrate_cell
 
 WIDTHS = [7, 5, 5, 3]
@@ -86,6 +90,40 @@ def test_sums_are_those_of_each_nodes_own_gradient(stored):
     assert (norms < 0.95 * clip).sum() > 5  # gradients that the authors' code makes longer
 
 
+@pytest.mark.parametrize("official", [False, True])
+@pytest.mark.parametrize("size", [1e-20, 1e12, 1e18, 3e38])
+def test_no_node_moves_a_sum_by_more_than_the_clip(size, official):
+    """Whatever its features are, also where its scores or the squares of its norm overflow: a NaN
+    of one node would move all coordinates, and end the run. One node's features and all weights
+    are made large; the sums are the float32 ones that are trained on."""
+    rng, clip = np.random.default_rng(4), 0.5
+    x = rng.normal(size=(20, WIDTHS[0])).astype(np.float32)
+    x[0] = size * np.sign(rng.normal(size=WIDTHS[0]))
+    labels = torch.tensor(rng.integers(0, WIDTHS[-1], 20))
+    drawn = naive.Network(WIDTHS, x, torch.empty(0)).initial(rng)
+    for weights in (1, 100):
+        network = naive.Network(WIDTHS, x, torch.from_numpy(weights * drawn).float())
+        add = naive.official_sums(network, labels, 1) if official else naive.sums(network, labels)
+        alone, all_of_them = torch.zeros(2, len(drawn))
+        add(torch.tensor([0]), alone, clip)
+        assert alone.double().norm() <= clip * (1 + 1e-6)
+        if not official:  # a mean moves otherwise: `shuffled_epoch`
+            rest = torch.zeros(len(drawn))
+            add(torch.arange(20), all_of_them, clip)
+            add(torch.arange(1, 20), rest, clip)
+            assert (all_of_them.double() - rest.double()).norm() <= clip * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("stored", [np.asarray, sparse.csr_matrix])
+def test_features_beyond_what_is_trained_on_are_refused(stored):
+    made, setting = block("naive")
+    x = np.array(made.graph.x if not sparse.issparse(made.graph.x) else made.graph.x.toarray())
+    x[7, 0] = 1e13
+    object.__setattr__(made, "graph", replace(made.graph, x=stored(x)))
+    with pytest.raises(GraphDPError, match=r"at most 1e\+12: rescale them"):
+        naive.fit(made, [setting])
+
+
 def test_parameters_are_drawn_as_torch_draws_them():
     x = np.zeros((1, 400))
     wide = [400, 300, 3]
@@ -100,7 +138,7 @@ def test_parameters_are_drawn_as_torch_draws_them():
     assert abs(values[400 * 300 + 300 :]).max() <= 1 / math.sqrt(300)
 
 
-def block(name, epsilon="4", more=None, **changes):
+def block(name, epsilon="4", more=None, calibrate_for="published", **changes):
     graph = csbm(300, 6, 12, 3.25, 0.5, 0)
     level = "none" if epsilon == "inf" else "node"
     small = {"hidden": 8, "batch_size": 64, "epochs": 3} | changes
@@ -111,7 +149,7 @@ def block(name, epsilon="4", more=None, **changes):
     )  # fmt: skip
     plan, num_train = card(name).plan(level, setting), made.split(0).train.size
     entries = calibrate_cell(
-        "small", name, level, epsilon, [plan], [num_train], graph.num_edges, "auto"
+        "small", name, level, epsilon, [plan], [num_train], graph.num_edges, "auto", calibrate_for
     )
     made.calibrations.extend(entries)
     return made, setting
@@ -145,6 +183,22 @@ def test_what_is_run_is_what_the_plan_accounts(name, monkeypatch):
     assert key(setting) and made.calibrations[0]["status"] == (
         "conditional" if name == "naive" else "refuted"
     )
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_what_is_run_with_the_noise_of_what_holds_is_what_it_accounts(name):
+    made, setting = block(name, calibrate_for="corrected")
+    ((_, _, model),) = naive.fit(made, [setting])
+    (entry,), run = made.calibrations, model.executed["classifier"]
+    calibrated.check_execution(entry, model.executed)
+    assert (entry["basis"], entry["status"]) == ("corrected", "conditional")
+    if name == "naiveofficial":
+        # 225 nodes: batches of 64, 64, 64 and 33; an epoch moves by 2 √(1 + (64/33)²).
+        moved = 2 * math.sqrt(1 + (64 / 33) ** 2)
+        assert run.noise_std == pytest.approx(entry["noise_multiplier"] * moved)
+        # Three Gaussian releases are one of μ = √3 / noise multiplier.
+        found = gaussian_epsilon(math.sqrt(3) / entry["noise_multiplier"], entry["delta"])
+        assert 3.99 < found <= 4
 
 
 @pytest.mark.parametrize("name", IDS)
@@ -206,8 +260,28 @@ def test_what_holds_for_shuffled_batches_is_worth_much_more():
     right, also = naive_analyses("node", PUBMED, TRAIN)
     assert {right.status, also.status} == {"conditional"} and also.adjacency == "participant"
     assert calibrate(right, 2.0, DELTA).noise_multiplier == noise
-    (*_, alone) = naive_implemented("node", PUBMED | {"batch_size": 2}, 9)
-    assert alone.status == "refuted" and math.isinf(epsilon_at(alone, claimed, noise, DELTA))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "size", "others"), [(9, 2, 8), (8, 2, 9), (4, 4, 5), (7, 3, 6), (7, 8, None)]
+)
+def test_no_epsilon_holds_where_a_node_more_or_less_changes_the_number_of_rounds(
+    nodes, size, others
+):
+    """Which anybody sees: by the batches that are drawn."""
+
+    def rounds(count):
+        run = Rounds("partition", 1, size, size / nodes, 1, 1.0, 1.0)
+        (epoch,) = batches(run, count, np.random.default_rng(0))
+        return len(epoch)
+
+    assert [n for n in (nodes - 1, nodes + 1) if rounds(n) != rounds(nodes)] == (
+        [] if others is None else [others]
+    )
+    claimed, *held = naive_implemented("node", PUBMED | {"batch_size": size}, nodes)
+    for plan in held:
+        assert plan.status == ("conditional" if others is None else "refuted")
+        assert math.isinf(epsilon_at(plan, claimed, 1.0, DELTA)) == (others is not None)
 
 
 @pytest.mark.parametrize(("nodes", "size"), [(10, 4), (9, 3), (11, 4), (5, 8)])

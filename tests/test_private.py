@@ -88,6 +88,24 @@ def test_streams_follow_from_the_key_and_no_name_of_them_from_the_seed(tmp_path)
         Block(SimpleNamespace(), "d", [0], 1, release="private").stream(0)
 
 
+def test_nothing_else_may_stand_beside_what_is_published(tmp_path, monkeypatch):
+    """As the rows of a reproduction of the same name, which nobody would look for there."""
+    monkeypatch.chdir(tmp_path)
+    private.make_key("key")
+    folder = tmp_path / "results" / "mine"
+    private.prepare("key", folder)
+    folder.mkdir(parents=True)
+    for name in (*private.PUBLISHED, ".row.csv.1.tmp"):
+        (folder / name).touch()
+    private.prepare("key", folder)
+    for name in ("rows.csv", "logs"):
+        (folder / name).mkdir()
+        with pytest.raises(GraphDPError, match=f"{name} is nothing .* another name") as error:
+            private.prepare("key", folder)
+        assert "\n" not in str(error.value)
+        (folder / name).rmdir()
+
+
 # --- What can be a private release ----------------------------------------------------------------
 
 
@@ -155,6 +173,28 @@ def test_what_is_dropped_or_counted_beforehand_is_refused(entry, preprocessing, 
     private.check_data(validate(study(entry)), {"mine": universe})
 
 
+def test_a_node_less_takes_a_column_along_where_columns_are_counted(tmp_path):
+    """So such loaders are refused where nodes are protected: parameters would differ in shape."""
+    import scipy.io
+    from scipy import sparse
+
+    from graphdp.data.loaders import LOADERS
+
+    info = np.ones((6, 7), np.int64)
+    info[5, 2] = 9  # the only one of its major
+    widths = []
+    for count in (6, 5):
+        edges = sparse.csc_matrix(np.ones((count, count)))
+        scipy.io.savemat(tmp_path / "a.mat", {"A": edges, "local_info": info[:count]})
+        widths.append(LOADERS["facebook100"](tmp_path, ["a.mat"]).x.shape[1])
+    assert widths == [6, 5]
+    for loader in ("facebook100", "musae"):
+        spec = DatasetSpec(title="Mine", loader=loader, preprocessing=Preprocessing(num_classes=3))
+        with pytest.raises(GraphDPError, match=f"loader {loader} may count columns"):
+            private.check_data(validate(study(NODE)), {"mine": spec})
+        private.check_data(validate(study(EDGE)), {"mine": spec})
+
+
 @pytest.mark.parametrize(
     ("entry", "changes"),
     [
@@ -175,6 +215,13 @@ def test_public_candidates_need_a_universe_however_they_are_asked_for(entry, cha
     with pytest.raises(GraphDPError, match="need a universe of ids"):
         private.check_data(made, {"mine": DatasetSpec(**spec, parameters=parameters)})
     private.check_data(made, {"mine": DatasetSpec(**spec, parameters={"num_ids": 400})})
+
+
+def test_a_plan_of_edges_is_asked_for_no_number_of_training_nodes():
+    """At edge level the true one is public, and plans may need it."""
+    entry = MLP | {"method": "dpdgc", "level": "edge"}
+    spec = DatasetSpec(title="Mine", loader="arrays")
+    private.check_data(validate(study(entry, train_nodes=None)), {"mine": spec})
 
 
 def test_announced_classes_stay_whichever_nodes_there_are():
@@ -283,8 +330,10 @@ def test_neighbouring_graphs_differ_in_released_values_alone(runs):
         MLP | {"method": "heterpoisson", "max_degree": 4, "degree_bound": "public_candidates"},
         MLP | {"method": "dpdgc", "max_degree": 4},
         MLP,
+        MLP | {"method": "naive"},
+        {"method": "dpa", "level": "node", "epsilon": 8, "max_degree": 4, "epochs": 2},
     ],
-    ids=["heterpoisson", "heterpoisson-candidates", "dpdgc", "mlp"],
+    ids=["heterpoisson", "heterpoisson-candidates", "dpdgc", "mlp", "naive", "dpa"],
 )
 def test_a_node_less_changes_released_values_alone(entry, tmp_path):
     """Neither shapes nor sizes nor numbers of jobs nor anything but the model and keyed hashes."""
@@ -394,9 +443,18 @@ def test_a_statement_of_other_noise_than_the_models_is_not_published(runs, tmp_p
     (page,) = (folder / "statements").rglob("*.md")
     (stated,) = json.loads(page.with_suffix(".json").read_text())
     targets = {name: tmp_path / "out" / name for name in ("row", "model", "json", "md")}
-    for name in ("epsilon", "delta", "noise_multiplier"):
-        other = stated | {"target": stated["target"] | {name: stated["target"][name] * 2}}
-        (tmp_path / "8.json").write_text(json.dumps([other]))
+    target, settings = stated["target"], stated["settings"]
+    others = {name: {"target": target | {name: target[name] * 2}} for name in (
+        "epsilon", "delta", "noise_multiplier",
+    )} | {
+        # The same noise, as a refuted claim; another clip; another graph.
+        "adjacency": {"target": target | {"adjacency": "node_add_remove"}},
+        "basis": {"target": target | {"basis": "as_published"}},
+        "settings": {"settings": settings | {"hops": 7}},
+        "fingerprint": {"data": stated["data"] | {"fingerprint": "0" * 64}},
+    }  # fmt: skip
+    for name, other in others.items():
+        (tmp_path / "8.json").write_text(json.dumps([stated | other]))
         with pytest.raises(GraphDPError, match=f"states the {name} .* run again"):
             publish.publish(row, tmp_path / "8", **targets)
     assert not (tmp_path / "out").exists()
@@ -488,7 +546,7 @@ def test_a_lost_cache_gives_the_same_release_again(runs):
         pytest.param(
             MLP | {"adjacency": "node_replace"},
             {},
-            "samples of a fixed size tell the number",
+            "batches of a fixed size tell the number",
             marks=pytest.mark.slow,
         ),
         pytest.param(MLP, {"delta": 0.5}, "not below 1/300", marks=pytest.mark.slow),

@@ -114,6 +114,16 @@ def test_the_command_shows_states_failures_and_logs(capsys):
     assert "is not known" in said
 
 
+def test_why_a_private_job_failed_stands_in_its_log_alone(capsys):
+    first, second, *_ = jobs("encode")
+    for one, end in ((first, ""), (second, "Traceback (most recent call last):\n")):
+        io.write_text(f"{one.log}.private", f"{end}error: 18 training nodes list one node\n")
+    assert cli.main(["status", "study.yaml"]) == 0
+    said = capsys.readouterr().out
+    assert f"failed: {first.made} ({first.log}.private)" in said
+    assert f"failed: {second.made} ({second.log}.private)" in said and "18" not in said
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [(None, "no configuration file other.yaml"), ("a: [", "cannot be read"), ("3", "no config"),

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: All that a private study makes but what it releases: data, cache, logs, and the ledger.
 FOLDER = "private"
+#: What stands in a private study's folder of results.
+PUBLISHED = ("model.npz", "row.csv", "statement.json", "statement.md")
 #: What Snakemake writes down: names of files, settings, code.
 RECORDS = ".snakemake"
 #: What a private study is, unless its configuration says otherwise, and is refused.
@@ -78,13 +80,21 @@ def read_key(path: str | os.PathLike) -> bytes:
     return key
 
 
-def prepare(key_file: str | os.PathLike) -> None:
+def prepare(key_file: str | os.PathLike, published: str | os.PathLike) -> None:
     """Before a private run: the folder of what is not released, for its owner alone, and that of
     Snakemake's records of it.
 
-    Raises `GraphDPError` if others may read it, and as `read_key`.
+    published: the folder of what is released. Raises `GraphDPError` if others may read the first,
+    if an earlier run of another kind has left files in the last, and as `read_key`.
     """
     read_key(key_file)
+    for found in sorted(Path(published).glob("*")):
+        # Hidden is what a killed job left of a copy.
+        if found.name not in PUBLISHED and not found.name.startswith("."):
+            raise GraphDPError(
+                f"{found} is nothing that a private release publishes: move what an earlier run "
+                f"left in {published}/ away, or give the study another name"
+            )
     if os.path.isdir(RECORDS):
         try:
             os.chmod(RECORDS, 0o700)
@@ -197,8 +207,8 @@ def check_data(study: "Study", datasets: Mapping[str, "DatasetSpec"]) -> None:
     """Whether what is prepared of a private study's data depends on one node, or edge, alone.
 
     Raises `GraphDPError` if nodes are dropped for what others are or have, if the number of classes
-    is counted instead of announced, or if public candidates, of whichever method, have no universe
-    of ids.
+    or columns is counted instead of announced, or if public candidates, of whichever method, have
+    no universe of ids.
     """
     from graphdp.methods.registry import analyses, card
     from graphdp.privacy.assumptions import CANDIDATES_ARE_PUBLIC
@@ -218,17 +228,24 @@ def check_data(study: "Study", datasets: Mapping[str, "DatasetSpec"]) -> None:
                 f"dataset '{name}': preprocessing {step} drops nodes for their edges or for what "
                 "others are, which no ε counts; a private release leaves it out"
             )
+    if nodes and spec.loader != "arrays":
+        raise GraphDPError(
+            f"dataset '{name}': loader {spec.loader} may count columns and classes by what nodes "
+            "have; a private release reads loader: arrays, whose file says how wide features are"
+        )
     if nodes and steps.num_classes is None:
         raise GraphDPError(
             f"dataset '{name}': a private release announces the number of classes: give "
             "preprocessing: {num_classes: ...}"
         )
+    if not nodes:
+        return
     (setting,) = study.settings(name, entry)
     plans = analyses(
         entry.method, entry.level, card(entry.method).plan(entry.level, setting), study.train_nodes
     )
     candidates = any(CANDIDATES_ARE_PUBLIC in plan.assumptions for plan in plans)
-    if nodes and candidates and spec.parameters.get("num_ids") is None:
+    if candidates and spec.parameters.get("num_ids") is None:
         raise GraphDPError(
             f"dataset '{name}': public candidates of a private release need a universe of ids: "
             "give parameters: {num_ids: ...}, and ids in the file"

@@ -35,6 +35,7 @@ from graphdp.privacy.mechanisms.poisson_dpsgd import PoissonDPSGD
 from graphdp.privacy.mechanisms.poisson_group_dpsgd import PoissonGroupDPSGD
 from graphdp.privacy.mechanisms.pure import PureRelease
 from graphdp.privacy.mechanisms.shuffled_dpsgd import ShuffledDPSGD
+from graphdp.privacy.mechanisms.shuffled_epochs import ShuffledEpochs
 from graphdp.privacy.mechanisms.sub_graph_dpsgd import SubGraphDPSGD
 from graphdp.privacy.mechanisms.sub_graph_laplace import SubGraphLaplace
 from graphdp.privacy.mechanisms.unnoised import UnnoisedRelease
@@ -63,6 +64,7 @@ __all__ = [
     "PureRelease",
     "Sensitivity",
     "ShuffledDPSGD",
+    "ShuffledEpochs",
     "SubGraphDPSGD",
     "SubGraphLaplace",
     "UnnoisedRelease",

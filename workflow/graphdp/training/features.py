@@ -34,6 +34,11 @@ def _read_only(array: np.ndarray) -> Tensor:
         return torch.from_numpy(array)
 
 
+def check_features(x: np.ndarray | sparse.csr_matrix) -> None:
+    """Raise GraphDPError unless features float32 (n, f) are finite and at most `LARGEST`."""
+    checked(_read_only(x.data if sparse.issparse(x) else x))
+
+
 def _first_of_equal_rows(x: sparse.csr_matrix) -> np.ndarray:
     first: dict[tuple[bytes, bytes], int] = {}
     return np.array(

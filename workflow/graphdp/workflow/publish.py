@@ -14,6 +14,7 @@ from graphdp import io, ledger
 from graphdp.data.graph import Graph
 from graphdp.errors import GraphDPError
 from graphdp.methods.block import Block
+from graphdp.methods.registry import card
 from graphdp.paper.rows import read_rows
 from graphdp.privacy import calibrated
 from graphdp.rng import stream_key
@@ -22,6 +23,9 @@ from graphdp.workflow.calibrations import LIBRARIES as ACCOUNTANTS
 
 #: On what the sums, the noise and its σ depend.
 LIBRARIES = (*ACCOUNTANTS, "torch", "cryptography", "randomgen")
+
+#: Numbers of a statement's target that its model's row has too.
+_TARGET = ("epsilon", "delta", "noise_multiplier")
 
 
 def reserve(block: Block, study: Mapping[str, Any]) -> None:
@@ -32,8 +36,9 @@ def reserve(block: Block, study: Mapping[str, Any]) -> None:
     files `graph` and `manifest` (of the raw files). What code, libraries and machine it is made
     with is part of a release: other sums under the same noise would be a second one.
 
-    Raises `GraphDPError` for a claim that is refuted, for samples of a fixed size, whose rate would
-    be another one than that of the announced number of training nodes, and as `ledger.reserve`.
+    Raises `GraphDPError` for a claim that is refuted, for batches of a fixed size, whose rate and
+    number follow from the true number of training nodes, not from the announced one, and as
+    `ledger.reserve`.
     """
     import torch
 
@@ -43,9 +48,10 @@ def reserve(block: Block, study: Mapping[str, Any]) -> None:
                 f"{block.method}: the claim of {entry['adjacency']} is refuted, so nothing is "
                 "released; set calibrate_for: corrected"
             )
-        if any(one.run.sampling == "fixed" for one in calibrated.phases(entry).values()):
+        sampled = {one.run.sampling for one in calibrated.phases(entry).values()}
+        if not sampled <= {"poisson", "none"}:
             raise GraphDPError(
-                f"{block.method}, {entry['adjacency']}: samples of a fixed size tell the number of "
+                f"{block.method}, {entry['adjacency']}: batches of a fixed size tell the number of "
                 "training nodes; choose a method or an adjacency with Poisson samples"
             )
     ledger.reserve(
@@ -59,6 +65,7 @@ def reserve(block: Block, study: Mapping[str, Any]) -> None:
                     study["models"], study["delta"], study["calibrate_for"], block.announced
                 ],
                 "parameters": _digest(study["parameters"]),
+                "seeds": block.seeds,  # Snakemake may be asked for a file of other ones
                 "code": study["code"],
                 "libraries": json.loads(job.versions(*LIBRARIES)),
                 "device": block.trained_on(),
@@ -122,7 +129,7 @@ def publish(
     row_file: as `model_rows.write_rows` leaves it, with the model beside it as `.npz`. statement:
     path of the statement, without a suffix. Raises `GraphDPError` for a row of another kind of
     release or of several models, for a model that is not the one of which the row speaks, and for a
-    statement of another noise, which a run that leaves out jobs (`--rerun-triggers`) may have made.
+    statement of another model, which a run that leaves out jobs (`--rerun-triggers`) may have made.
     """
     found = read_rows(row_file)
     if list(found["release"]) != ["private"]:
@@ -134,14 +141,28 @@ def publish(
             "same model"
         )
     (stated,) = io.read_json(f"{statement}.json")
-    for name in ("epsilon", "delta", "noise_multiplier"):
-        if float(found[name].iloc[0]) != stated["target"][name]:
-            raise GraphDPError(
-                f"{statement}.json states the {name} {stated['target'][name]}, and the model has "
-                f"{found[name].iloc[0]}: bring back the study's configuration and run again with "
-                "all of Snakemake's triggers"
-            )
+    _check_stated(stated, found.iloc[0].to_dict(), f"{statement}.json")
     copies = {row: row_file, model: arrays, json: f"{statement}.json", md: f"{statement}.md"}
     for target, source in copies.items():
         with io.atomic_path(target) as temporary:
             temporary.write_bytes(Path(source).read_bytes())
+
+
+def _check_stated(stated: Mapping[str, Any], row: Mapping[str, Any], path: str) -> None:
+    """Raise `GraphDPError` unless a statement is that of a row's model: of its noise, its claim,
+    what its plan reads, and its data."""
+    target, plan = stated["target"], card(row["method"]).plan
+    settings = plan(row["level"], json.loads(row["hyperparameters"]))
+    pairs = {name: (target[name], float(row[name])) for name in _TARGET}
+    pairs |= {
+        "adjacency": (target["adjacency"], row["adjacency"]),
+        "basis": (target["basis"], row["epsilon_basis"]),
+        "settings": (stated["settings"], json.loads(json.dumps(settings))),
+        "fingerprint": (stated["data"]["fingerprint"][: len(row["graph"])], row["graph"]),
+    }
+    for name, (said, made) in pairs.items():
+        if said != made:
+            raise GraphDPError(
+                f"{path} states the {name} {said}, and the model has {made}: bring back the "
+                "study's configuration and run again with all of Snakemake's triggers"
+            )

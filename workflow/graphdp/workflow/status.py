@@ -114,7 +114,9 @@ def _job(kind: str, made: Path, log: Path, digest: str) -> Job:
         return Job(kind, str(made), log, "done", seconds=float(took[1]) if took else None)
     lines = [line for line in said.splitlines() if line.strip()]
     failed = bool(lines) and (lines[-1].startswith("error: ") or "Traceback (most" in said)
-    return Job(kind, str(made), log, "failed" if failed else "left", lines[-1] if failed else "")
+    # Why a job of a private release failed may tell of the data: its log alone says so.
+    cause = lines[-1] if failed and log != hidden else ""
+    return Job(kind, str(made), log, "failed" if failed else "left", cause)
 
 
 def _sealed(made: Path, digest: str) -> bool:
@@ -160,9 +162,8 @@ def render(name: str, jobs: Sequence[Job]) -> str:
         lines.append(f"{stage:<14}" + "".join(f"{of.count(state):>9}" for state in STATES))
     for state in ("running", "failed"):
         found = [job for job in jobs if job.state == state]
-        lines += ["", *(f"{state}: {job.made} {job.cause} ({job.log})" for job in found)] * bool(
-            found
-        )
+        said = (" ".join(filter(None, (job.made, job.cause, f"({job.log})"))) for job in found)
+        lines += ["", *(f"{state}: {one}" for one in said)] * bool(found)
     left = seconds_left(jobs)
     if all(job.state == "done" for job in jobs):
         lines += ["", "Everything is done."]

@@ -84,8 +84,11 @@ class Network:
         if clip is not None:
             pairs = zip(inputs, deltas, strict=True)
             norms = sum((a.square().sum(1) + 1) * d.square().sum(1) for a, d in pairs).detach()
-            factors = clip / (norms.sqrt() + 1e-6) if scaled else clipping_factors(norms, clip)
-            deltas = [d * factors[:, None] for d in deltas]
+            factors = (scaling_factors if scaled else clipping_factors)(norms, clip)
+            # Not 0 times what overflowed, which would be NaN: one node would end the run.
+            kept = (factors > 0)[:, None]
+            deltas = [torch.where(kept, d * factors[:, None], 0.0) for d in deltas]
+            inputs = [torch.where(kept, a, 0.0) for a in inputs]
         gradients = views(into, self.shapes)
         with torch.no_grad():
             for i, (a, d) in enumerate(zip(inputs, deltas, strict=True)):
@@ -99,14 +102,21 @@ class Network:
             return torch.cat([self.forward(part)[1][-1] for part in parts])
 
 
+def scaling_factors(squared_norms: Tensor, clip: float) -> Tensor:
+    """C / ‖gradient‖ per sample, up or down, and 0 for a norm that overflowed."""
+    return (clip / (squared_norms.sqrt() + 1e-6)).nan_to_num(0.0)
+
+
 def _train(block: Block, seed: int, setting: dict[str, Any]) -> Any:
     from graphdp.rng import generator
     from graphdp.training.descent import descend
+    from graphdp.training.features import check_features
     from graphdp.training.members import like_of
 
     graph, split, rounds = block.graph, block.split(seed), _rounds(block, seed, setting)
     stream = block.stream(seed, block.method, key(setting))
     like = like_of(block.device, torch.float32)
+    check_features(graph.x)
     widths = [
         graph.num_features, *[setting["hidden"]] * (setting["layers"] - 1), graph.num_classes,
     ]  # fmt: skip

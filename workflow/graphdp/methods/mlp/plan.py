@@ -12,7 +12,7 @@ from graphdp.privacy.assumptions import (
     TRAINING_COUNT_IS_PUBLIC,
 )
 from graphdp.privacy.execution import Execution
-from graphdp.privacy.plan import GaussianReleases, Plan, ShuffledDPSGD, UnnoisedRelease
+from graphdp.privacy.plan import Plan, ShuffledDPSGD, ShuffledEpochs, UnnoisedRelease
 from graphdp.privacy.plan_parts import (
     check_adjacency,
     check_given,
@@ -134,6 +134,7 @@ _LAST_BATCH = (
     "The last batch of an epoch is smaller, and its mean has the noise of a full one all the same."
 )
 _ONE_LEFT = "The last batch of an epoch is one node: without it there is a round less."
+_NONE_LEFT = "The last batch of an epoch is full: with one node more there is a round more."
 _EVERY_EPOCH = (
     "All that is known of an epoch: without the node another takes its place in its batch, and the "
     "last batch has one node less, so that the means move by 2C/B and by 2C/m."
@@ -181,20 +182,31 @@ def naive_implemented(
     claimed = naive_official_plan(level, num_train=num_train, **settings)
     if level != "node":
         return _without_edges(claimed)
+    (training,) = claimed.mechanisms
     size = min(settings["batch_size"], num_train)
-    last = num_train - size * (-(-num_train // size) - 1)
+    rounds = -(-num_train // size)
+    last = num_train - size * (rounds - 1)
     query = "means of an epoch's batches"
-    if last == 1:
-        held, why = UnnoisedRelease(query=query, phase="classifier"), _ONE_LEFT
+    counted = last in (1, settings["batch_size"])
+    if counted:
+        held = UnnoisedRelease(query=query, phase="classifier")
+        why = _ONE_LEFT if last == 1 else _NONE_LEFT
     else:
-        bound = sensitivity.shuffled_epoch(size, last, settings["max_grad_norm"])
-        count = settings["epochs"]
-        held = GaussianReleases(query=query, sensitivity=bound, count=count, phase="classifier")
+        held = ShuffledEpochs(
+            query=query,
+            sensitivity=sensitivity.shuffled_epoch(size, last, settings["max_grad_norm"]),
+            epochs=settings["epochs"],
+            rounds=rounds,
+            batch_size=size,
+            max_grad_norm=training.max_grad_norm,
+            records=training.records,
+            phase="classifier",
+        )
         why = _EVERY_EPOCH
     true = replace(
         claimed,
         basis="corrected",
-        status="refuted" if last == 1 else "conditional",
+        status="refuted" if counted else "conditional",
         assumptions=(why, *claimed.assumptions[2:]),
         mechanisms=(held,),
     )
