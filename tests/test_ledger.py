@@ -282,6 +282,23 @@ def test_batches_of_a_fixed_size_are_refused_before_the_ledger(tmp_path, monkeyp
     assert not (tmp_path / "private").exists()
 
 
+def test_noise_that_is_not_analysed_as_drawn_is_refused_before_the_ledger(tmp_path, monkeypatch):
+    """What is proven of SML noise is proven of exact real numbers alone."""
+    from graphdp.workflow.calibrations import calibrate_cell
+
+    monkeypatch.chdir(tmp_path)
+    settings = {
+        "max_grad_norm": 1.0, "batch_size": 10, "epochs": 1, "num_neighbors": 1, "max_degree": 3,
+        "setting": "transductive",
+    }  # fmt: skip
+    cell = "mine", "heterpoissonsml", "node", "8", [settings], [30], 100, 1e-5, "corrected"
+    (entry,) = calibrate_cell(*cell)
+    assert entry["status"] != "refuted"
+    with pytest.raises(GraphDPError, match="nothing is proven of its noise as it is drawn"):
+        release(tmp_path, graph(), calibrations=[entry])
+    assert not (tmp_path / "private").exists()
+
+
 def test_another_repeat_is_refused(tmp_path, monkeypatch):
     """It would be another model, of other noise."""
     monkeypatch.chdir(tmp_path)

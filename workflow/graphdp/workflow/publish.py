@@ -36,9 +36,9 @@ def reserve(block: Block, study: Mapping[str, Any]) -> None:
     files `graph` and `manifest` (of the raw files). What code, libraries and machine it is made
     with is part of a release: other sums under the same noise would be a second one.
 
-    Raises `GraphDPError` for a claim that is refuted, for batches of a fixed size, whose rate and
-    number follow from the true number of training nodes, not from the announced one, and as
-    `ledger.reserve`.
+    Raises `GraphDPError` for a claim that is refuted, for noise of which nothing is proven as it is
+    drawn, for batches of a fixed size, whose rate and number follow from the true number of
+    training nodes, not from the announced one, and as `ledger.reserve`.
     """
     import torch
 
@@ -48,7 +48,13 @@ def reserve(block: Block, study: Mapping[str, Any]) -> None:
                 f"{block.method}: the claim of {entry['adjacency']} is refuted, so nothing is "
                 "released; set calibrate_for: corrected"
             )
-        sampled = {one.run.sampling for one in calibrated.phases(entry).values()}
+        runs = [one.run for one in calibrated.phases(entry).values()]
+        if any(run.noise != "gaussian" for run in runs):
+            raise GraphDPError(
+                f"{block.method}: nothing is proven of its noise as it is drawn, so nothing is "
+                "released; choose a method with Gaussian noise"
+            )
+        sampled = {run.sampling for run in runs}
         if not sampled <= {"poisson", "none"}:
             raise GraphDPError(
                 f"{block.method}, {entry['adjacency']}: batches of a fixed size tell the number of "
