@@ -32,7 +32,13 @@ def test_the_registry_holds_what_is_to_be_audited():
     assert expected["gap-edge-undirected-published-k1-eps4"] == "exceeds"
     assert expected["gap-edge-undirected-corrected-k1-eps4"] == "below"
     assert expected["gap-node-participant-k2-eps4"] == "below"
-    for name in ("encoder", "classifier", "mlp", "progap-stage0"):
+    assert expected["gap-node-all-terms-k1-eps4"] == "exceeds"
+    assert expected["gap-node-all-terms-participant-k1-eps8"] == "tight"
+    assert expected["sage-exact-participant-eps4"] == "below"
+    assert expected["naiveofficial-epochs-eps1"] == "below"
+    for name in ("shuffled", "last-batch"):
+        assert expected[f"naiveofficial-{name}-eps2"] == "exceeds"
+    for name in ("encoder", "classifier", "mlp", "naive", "progap-stage0"):
         assert expected[f"canary-{name}-eps4"] == "below"
     assert expected["one-run-mlp-eps4"] == "below" and training_claims._CANARIES >= 4000
     for unit in ("edge", "node", "k1", "k5"):

@@ -131,7 +131,7 @@ def test_half_of_the_noise_of_every_phase_that_is_audited_is_caught():
         caught[place] = max(caught.get(place, 0), np.nan_to_num(line["caught_at"]))
     assert {place for place, factor in caught.items() if factor < 0.5} == set()
     for method, level, phase in (
-        ("mlp", "node", "classifier"),
+        *((method, "node", "classifier") for method in ("mlp", "naive", "naiveofficial")),
         ("gap", "edge", "aggregation"),
         ("gap", "node", "aggregation"),
         ("gap", "node", "classifier"),

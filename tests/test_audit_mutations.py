@@ -21,6 +21,7 @@ from graphdp.training import chunk
 
 EDGE, TWO_HOPS = "gap-edge-directed-k1-eps4", "gap-edge-directed-k2-eps4"
 PARTICIPANT = "gap-node-participant-k1-eps4"
+ALL_TERMS = "gap-node-all-terms-participant-k1-eps8"
 CANARY, CLASSIFIER = "canary-mlp-eps4", "canary-classifier-eps4"
 ONE_RUN = "one-run-mlp-eps4"
 #: Runs per world of the cheapest attack; enough to see each bug.
@@ -35,7 +36,7 @@ def outcome(name):
     return result["verdict"]
 
 
-@pytest.mark.parametrize("name", [EDGE, TWO_HOPS, PARTICIPANT, CANARY, ONE_RUN])
+@pytest.mark.parametrize("name", [EDGE, TWO_HOPS, PARTICIPANT, ALL_TERMS, CANARY, ONE_RUN])
 def test_the_code_as_it_is_stays_below(name):
     assert outcome(name) != "refuted"
 
@@ -45,7 +46,7 @@ def mutate_perturb(monkeypatch, change):
     monkeypatch.setattr(aggregation, "_perturb", lambda *a: perturb(*change(*a)))
 
 
-@pytest.mark.parametrize("name", [EDGE, TWO_HOPS])
+@pytest.mark.parametrize("name", [EDGE, TWO_HOPS, ALL_TERMS])
 def test_aggregation_with_half_of_the_noise(monkeypatch, name):
     mutate_perturb(
         monkeypatch, lambda sums, r, hop: (sums, replace(r, noise_std=r.noise_std / 2), hop)
@@ -53,7 +54,7 @@ def test_aggregation_with_half_of_the_noise(monkeypatch, name):
     assert outcome(name) == "refuted"
 
 
-@pytest.mark.parametrize("name", [EDGE, PARTICIPANT])
+@pytest.mark.parametrize("name", [EDGE, PARTICIPANT, ALL_TERMS])
 def test_a_stage_that_asks_for_other_noise_than_its_plan_is_refused(monkeypatch, name):
     """Broken in the wiring of GAP's stage, which the audit runs, not in the aggregation."""
     release = aggregation.Release

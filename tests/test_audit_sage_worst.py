@@ -13,7 +13,7 @@ from graphdp.audit.claims import get, run
 from graphdp.audit.detectable import gaussian
 from graphdp.errors import GraphDPError
 from graphdp.graphs.degree import apply_mask
-from graphdp.methods.sage import network
+from graphdp.methods.sage import network, worst_attack
 from graphdp.methods.sage.worst_attack import TRAIN, lists, world_graph, worst_scores
 from graphdp.privacy import composition
 from graphdp.privacy.calibration import calibrate
@@ -27,6 +27,7 @@ CLAIMS = {
 SETTING = {"max_degree": 2, "epochs": 4, "max_grad_norm": 1.0, "batch_size": len(TRAIN)}
 LISTS = SETTING | {"degree_bound": "both_degrees"}
 WORLDS = ("present", "absent")
+EXACT = "sage-exact-participant-eps4"
 
 
 def calibration():
@@ -99,6 +100,37 @@ def test_rounds_that_are_not_the_plans_are_refused(monkeypatch):
     )
     with pytest.raises(GraphDPError, match="classifier: the plan accounts noise std"):
         run(get(CLAIMS["classifier"]), 100)
+
+
+def test_with_exact_inference_the_rounds_are_all_that_is_claimed(monkeypatch):
+    """All noise is for them, and the sum that predictions read tells who takes part in every run:
+    D targets hear a -1 less and a 1 more."""
+    claim, moved = get(EXACT), {}
+    assert [one.phase for one in claim.plan.mechanisms] == ["classifier"]
+    assert claim.plan.mechanisms[0].group == SETTING["max_degree"] + 1
+    own = calibrate(claim.reference, claim.target_epsilon, claim.delta)
+    assert own.noise_multiplier < 0.95 * calibration().noise_multiplier
+    load = worst_attack.Recorder.load
+    monkeypatch.setattr(
+        worst_attack.Recorder, "load", lambda *given: seen.append(load(*given)) or seen[-1]
+    )
+    targets = sorted(lists(LISTS, "present")[1])
+    for world in WORLDS:
+        seen = []
+        assert list(worst_scores(own, SETTING | {"inference": "exact"}, world, 3, 5)) == [
+            "classifier"
+        ]
+        moved[world] = np.array([one[0][targets, 0] for one in seen])
+    assert np.abs(moved["absent"] + 2).max() < 1e-6 and np.abs(moved["present"]).max() < 1e-6
+    assert moved["absent"].shape == (3, SETTING["max_degree"])
+
+
+@pytest.mark.slow
+def test_half_of_the_noise_of_rounds_alone_is_caught():
+    """As below, with exact inference."""
+    assert run(get(EXACT), 80_000)["verdict"] != "refuted"
+    with gaussian(0.5):
+        assert run(get(EXACT), 80_000)["verdict"] == "refuted"
 
 
 @pytest.mark.slow

@@ -331,6 +331,12 @@ def _features(kind: str, nodes: int) -> np.ndarray:
     return _axes([-1 if kind == "opposed" else 1] + [1] * (nodes - 1), 2)
 
 
+def anchored_star(max_degree: int, anchors: int) -> Construction:
+    """A participant, node 0, of D targets, where √D is reached."""
+    edges = _both_ways(_pairs([0], 1 + np.arange(max_degree)))
+    return _anchored("participant", f"star-{max_degree}-anchored", max_degree + 1, edges, anchors)
+
+
 def _anchored(
     adjacency: str, name: str, nodes: int, edges: np.ndarray, anchors: int
 ) -> Construction:

@@ -30,6 +30,8 @@ _NODE = {"num_train": 19800, "batch_size": 256, "epochs": 10, "max_grad_norm": 1
 #: Out-degree bound of the constructions. The noise multiplier does not depend on it.
 _MAX_DEGREE = 4
 _NODE_DELTA = 1e-5
+#: Where noise for all terms of a row, 2 (D + 1) of them, is nearest to what a participant needs.
+_ALL_TERMS_DEGREE = 1
 #: Of the constructions for DP-Adam; its noise alone does not depend on it.
 _HOPS = 2
 
@@ -61,11 +63,13 @@ class _Aggregation(Mechanism):
         return front_door.aggregated(aggregate, block, setting, (encoders, masks))
 
 
-def _mechanism(calibration: Calibration, degree_bound: str = "sampling") -> _Aggregation:
+def _mechanism(
+    calibration: Calibration, degree_bound: str = "sampling", max_degree: int = _MAX_DEGREE
+) -> _Aggregation:
     """The aggregation of a calibrated plan, with the noise that its stage adds."""
     entry = front_door.calibration_entry(calibration)
     run = calibrated.phases(entry)["aggregation"].run
-    bounded = _MAX_DEGREE if protects_nodes(calibration.plan.level) else None
+    bounded = max_degree if protects_nodes(calibration.plan.level) else None
     return _Aggregation(run.count, run.noise_std, bounded, degree_bound, entry)
 
 
@@ -207,6 +211,57 @@ def _degree_bound_claims(
     return found
 
 
+def _attack_all_terms(claim: Claim, calibration: Calibration, draws: int, seed: int):
+    """Whoever lists a removed node, and for a participant, where √D is met, its D targets."""
+    mechanism, analysis = _mechanism(calibration, max_degree=_ALL_TERMS_DEGREE), "dp"
+    construction = graph_pairs.common_neighbours(100, _ALL_TERMS_DEGREE)
+    if claim.adjacency == "participant":
+        construction = graph_pairs.anchored_star(_ALL_TERMS_DEGREE, _anchors(mechanism))
+        analysis = "gdp"
+    scores = _scores(construction, mechanism, draws, seed)
+    return lower_bound(*scores, claim.delta, analysis=analysis), {
+        "construction": construction.name,
+        "nodes": construction.num_nodes,
+        "max_degree": _ALL_TERMS_DEGREE,
+    }
+
+
+def _all_terms_claims() -> list[Claim]:
+    """Noise for all terms of a row, 2 (D + 1) times the published: refuted as well. A participant
+    moves the sums by √D all the same, so that its ε at that noise is smaller than the claimed one;
+    it is that of the aggregation alone, on which all of the claimed ε is spent."""
+    settings = {"hops": 1, "max_degree": _ALL_TERMS_DEGREE, "encoder": False}
+    settings |= {"differing_terms": "all"} | {k: v for k, v in _NODE.items() if k != "num_train"}
+    plans = analyses("node", settings, _NODE["num_train"])
+    published, participant = plans[0], next(p for p in plans if p.adjacency == "participant")
+    alone = [
+        replace(plan, mechanisms=tuple(m for m in plan.mechanisms if m.phase == "aggregation"))
+        for plan in (published, participant)
+    ]
+    found = []
+    for name, words, epsilon, plan, reference, expected, share in (
+        ("all-terms", "node added or removed", 4, published, published, "exceeds", 0.05),
+        ("all-terms-participant", "participant", 8, alone[1], alone[0], "tight", 0.25),
+    ):
+        found.append(
+            Claim(
+                name=f"gap-node-{name}-k1-eps{epsilon}",
+                family=f"GAP, node level, noise for all terms, {words}",
+                title=f"D = {_ALL_TERMS_DEGREE}, K = 1",
+                attacks=f"graphdp.graphs.degree.bound_out_degree, {AGGREGATION}",
+                plan=plan,
+                reference=reference,
+                target_epsilon=epsilon,
+                delta=_NODE_DELTA,
+                adjacency=plan.adjacency,
+                expected=expected,
+                attack=_attack_all_terms,
+                share=share,
+            )
+        )
+    return found
+
+
 def _classifier(settings: Mapping[str, Any]) -> Plan:
     """GAP's second DP-Adam phase alone; what the aggregation releases is fixed."""
     plan = gap_plan("node", _HOPS, _MAX_DEGREE, encoder=False, **settings)
@@ -302,6 +357,7 @@ CLAIMS = (
         "node_add_remove",
         "public_candidates",
     ),
+    *_all_terms_claims(),
     # Many canaries in one run are the classifier's business: the loop is the same.
     training_claims("encoder", "GAP's encoder", _ENCODING, _encoder)[0],
     *lattice_claims("classifier", "GAP's classifier", _TRAINING, _classifier),

@@ -106,7 +106,7 @@ def worst_scores(
     calibration: Calibration, setting: dict[str, Any], world: str, draws: int, seed: int
 ) -> dict[str, np.ndarray]:
     """Log-likelihood ratios of `draws` runs in one world by phase: "classifier", its rounds, and
-    "aggregation", the sum for inference; each float64 (draws,).
+    unless inference is exact "aggregation", the sum for it; each float64 (draws,).
 
     setting: of the plan. Raises `GraphDPError` if other noise was drawn than the plan accounts, as
     a job does.
@@ -126,7 +126,7 @@ def worst_scores(
     # Along e a round's sum moves by 2 C for each of D + 1 samples; halfway these add nothing. A
     # target's row moves by 2, from -D, as node 0 replaces one of its D senders.
     move, middle = 2 * (max_degree + 1) * clip, -(len(TRAIN) - max_degree - 1) * clip
-    scores = {name: np.zeros(draws) for name in ("classifier", "aggregation")}
+    scores = {name: np.zeros(draws) for name in stds}
     place: list[int] = []
 
     def observe(_, runs, values, noisy_sum):
@@ -151,6 +151,8 @@ def worst_scores(
             cache = Recorder(folder)
             masks = {bound_name(setting): dict.fromkeys(runs, keep)}
             trained(fit, block, setting, (masks, cache, {}))
+            if "aggregation" not in stds:
+                continue
             for run, (_, name) in zip(runs, cache.made, strict=True):
                 moved = cache.load(name)[0][targets, 0].astype(np.float64) + max_degree - 1
                 scores["aggregation"][run] = 2 * moved.sum() / stds["aggregation"] ** 2
