@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # every start of Snakemake reads this module
 Run = tuple[int, dict[str, Any]]  # a repeat's seed and one hyperparameter setting
 #: (phase, seeds of the models that are trained together, their parameters before the step, their
 #: noisy sums of clipped gradients): what a noisy round computes and releases. Parameters and sums
-#: are the trainer's own objects.
+#: are the trainer's own objects. Where rows are summed: the rows that are sent, and their sums.
 Observer = Callable[[str, list[int], Any, Any], None]
 
 

@@ -173,10 +173,13 @@ class Session:
 
         return stream_key(self._secret, "ends", *sorted(who)).hex()
 
+    def _program(self, name: str) -> str:
+        """The module that a process runs; audits put a curious party in the place of one."""
+        return f"graphdp.parties.{name.split()[0]}"
+
     async def _launch(self, name: str, spec: dict[str, Any]) -> asyncio.subprocess.Process:
-        module = f"graphdp.parties.{name.split()[0]}"
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", module,
+            sys.executable, "-m", self._program(name),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

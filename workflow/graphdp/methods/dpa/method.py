@@ -115,6 +115,7 @@ class _Rounds:
     ):
         self._n, self._setting = block.graph.num_nodes, setting
         self._senders, self._keys = senders, keys
+        self._observe, self._seed = block.observe, seed
         self._drawn: dict[str, list[Execution]] = {}
         entry = block.entry(plan_settings(block.level, setting), seed)
         self._runs = {name: phase.run for name, phase in calibrated.phases(entry).items()}
@@ -185,7 +186,10 @@ class _Rounds:
         sums = self._add_up.add_up(one, encode(rows))
         drawn = _drawn(self._runs[phase], 2 * self._setting["parties"] * rows.size)
         self._drawn.setdefault(phase, []).append(drawn)
-        return decode(sums)
+        released = decode(sums)
+        if self._observe:
+            self._observe(phase, [self._seed], rows, released)
+        return released
 
     def executed(self) -> dict[str, Execution]:
         """What was drawn, by phase of the plan."""

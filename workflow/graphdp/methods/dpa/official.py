@@ -51,6 +51,8 @@ def _fit(block: Block, seed: int, setting: dict[str, Any]) -> Any:
             if number == 0 and planned is not None:
                 name = block.noise_stream(seed, "dpa", phase, key(setting))
                 rows, executed[phase] = _noisy(rows, planned.run, name)
+            if block.observe:
+                block.observe(phase, [seed], None, rows)
             if number < count - 1:
                 rows = rows / degrees[:, None]
         return rows
