@@ -67,6 +67,23 @@ class Rounds:
             raise GraphDPError(f"noise of scale {self.noise_std} would not be used")
 
 
+def rounds_of(
+    run: Execution, epochs: int, *, noise_free: bool = False, batch_size: int | None = None
+) -> Rounds:
+    """The noisy rounds that a plan accounts. batch_size: by which sums are divided, if not as it
+    says; noise_free: without privacy, as `Rounds`."""
+    return Rounds(
+        run.sampling,
+        epochs,
+        batch_size or run.batch_size,
+        run.sampling_rate,
+        run.count,
+        run.max_grad_norm,
+        run.noise_std,
+        noise_free=noise_free,
+    )
+
+
 def batches(rounds: Rounds, num_train: int, rng: np.random.Generator) -> Iterator[list[np.ndarray]]:
     """The batches of each epoch: positions among the training nodes, int64.
 

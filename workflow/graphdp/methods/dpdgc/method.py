@@ -317,14 +317,6 @@ def _rounds(block: Block, seed: int, plan: dict[str, Any], phase: str, setting: 
 
 def noisy_rounds(run: Execution, epochs: int):
     """The rounds of a phase of the plan: its samples and steps, and the noise that it accounts."""
-    from graphdp.training.descent import Rounds
+    from graphdp.training.descent import rounds_of
 
-    return Rounds(
-        run.sampling,
-        epochs,
-        run.batch_size,
-        run.sampling_rate,
-        run.count,
-        run.max_grad_norm,
-        run.noise_std,
-    )
+    return rounds_of(run, epochs)

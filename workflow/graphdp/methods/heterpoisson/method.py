@@ -170,23 +170,15 @@ def lists_of(block: Block, seed: int, setting: dict[str, Any]) -> tuple[Any, Any
 def _rounds(block: Block, seed: int, setting: dict[str, Any]) -> Any:
     """The rounds that the plan accounts; without privacy the same samples without noise."""
     from graphdp.methods.heterpoisson.plan import rounds_without_noise
-    from graphdp.training.descent import Rounds
+    from graphdp.training.descent import rounds_of
 
     planned = block.phase(plan_settings(block.level, setting), seed, "training")
     if planned is None:
         run = rounds_without_noise(block.method, setting, block.num_train(seed))
     else:
         run = planned.run
-    return Rounds(
-        run.sampling,
-        setting["epochs"],
-        setting["batch_size"],
-        run.sampling_rate,
-        run.count,
-        run.max_grad_norm,
-        run.noise_std,
-        noise_free=planned is None,
-    )
+    size = setting["batch_size"]
+    return rounds_of(run, setting["epochs"], noise_free=planned is None, batch_size=size)
 
 
 def official_mean(noise_std: float):

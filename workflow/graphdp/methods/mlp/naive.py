@@ -163,23 +163,14 @@ def official_sums(
 def _rounds(block: Block, seed: int, setting: dict[str, Any]) -> Any:
     """The rounds that the plan accounts; without privacy the same samples without noise."""
     from graphdp.methods.mlp.plan import naive_rounds
-    from graphdp.training.descent import Rounds
+    from graphdp.training.descent import rounds_of
 
     planned = block.phase(plan_settings(block.level, setting), seed, "classifier")
     if planned is None:
         run = naive_rounds(block.method, setting, block.num_train(seed))
     else:
         run = planned.run
-    return Rounds(
-        run.sampling,
-        setting["epochs"],
-        run.batch_size,
-        run.sampling_rate,
-        run.count,
-        run.max_grad_norm,
-        run.noise_std,
-        noise_free=planned is None,
-    )
+    return rounds_of(run, setting["epochs"], noise_free=planned is None)
 
 
 def _fitted(block: Block, split: Any, setting: dict[str, Any], network: Network, done: Any) -> Any:
