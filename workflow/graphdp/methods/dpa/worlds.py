@@ -56,9 +56,9 @@ def _world(edges: list[tuple[int, int]], x: np.ndarray, label: int = 0) -> World
     return World(np.array(edges, np.int64).reshape(-1, 2), x, labels)
 
 
-def _rows(users: int, columns: int = _COLUMNS, first: float = 1.0) -> np.ndarray:
-    """All along the first axis; user 0's times `first`."""
-    x = np.zeros((users, columns), np.float32)
+def _rows(users: int, first: float = 1.0) -> np.ndarray:
+    """All along the first axis; user 0's times `first`: float32 (n, C)."""
+    x = np.zeros((users, _COLUMNS), np.float32)
     x[:, 0] = 1
     x[0] *= first
     return x
@@ -76,12 +76,11 @@ def edge_pair(entries: int) -> Pair:
 def cut_pair(entries: int) -> Pair:
     """The same where both list users 2 and 3 as well, and keep one (D = 1).
 
-    Where both keep the same of these, and each other if joined, its row moves by the sum of theirs.
-    With both entries rows have one column: in later rounds they are ±1 or nearly, and agree in half
-    of the runs.
+    Where both keep the same of these, and each other if joined, its row moves by the sum of theirs:
+    by 2 in the first round, where they are equal, and less later.
     """
     lists = [(user, other) for user in (0, 1) for other in (2, 3)]
-    joined, x = [(1, 0), (0, 1)][:entries], _rows(4, _COLUMNS if entries == 1 else 1)
+    joined, x = [(1, 0), (0, 1)][:entries], _rows(4)
     return Pair(f"cut-{entries}", _world(lists + joined, x), _world(lists, x))
 
 
