@@ -65,7 +65,7 @@ def shuffled_scores(phase: "Phase", world: str, draws: int, seed: int) -> np.nda
 
     from graphdp.audit import canaries
 
-    nodes, size = phase.num_train, phase.batch_size
+    nodes, size = phase.num_train, min(phase.batch_size, phase.num_train)
     x = np.full((nodes + 1, 1), phase.training.feature, np.float32)
     labels = np.zeros(len(x), np.int64)
     labels[0] = 1
