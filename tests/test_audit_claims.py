@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from ensemble_fixture import one_thread  # noqa: F401
+from graphdp import seals
 from graphdp.audit import claims, training_claims
 from graphdp.audit import outcomes as report
 from graphdp.audit.claims import get, meets, run, verdict
@@ -210,21 +211,28 @@ def test_unexpected_outcomes_are_one_clear_line(results):
 
 
 @pytest.mark.slow
-def test_the_rule_fails_on_an_unexpected_outcome_and_keeps_table_and_figure(results, tmp_path):
+def test_the_rule_fails_on_an_unexpected_outcome_and_keeps_table_and_figure(
+    results, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
     for name in ("Snakefile", "rules", "workflow", "profiles", "config", "envs"):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, tmp_path / name)
-    folder = tmp_path / "results/audit"
+    folder = Path("results/audit")
     folder.mkdir(parents=True)
-    fine = results[0] | {"as_expected": True}
+
+    def put(name, result):
+        path = folder / f"{name}.json"
+        path.write_text(json.dumps(result | {"claim": name}))
+        seals.write(path)
+
     for name in CLAIMS:
-        (folder / f"{name}.json").write_text(json.dumps(fine | {"claim": name}))
+        put(name, results[0] | {"as_expected": True})
 
     def audit():
         return subprocess.run(
             # Only the outcomes' ages count: they were not made by this workflow.
             [sys.executable, "-m", "snakemake", "audit", "--cores=1", "--rerun-triggers=mtime"],
-            cwd=tmp_path,
             env=os.environ | {"PYTHONPATH": str(tmp_path / "workflow")},
             capture_output=True,
             text=True,
@@ -233,7 +241,7 @@ def test_the_rule_fails_on_an_unexpected_outcome_and_keeps_table_and_figure(resu
 
     passed = audit()
     assert passed.returncode == 0, passed.stderr[-3000:]
-    (folder / f"{name}.json").write_text(json.dumps(results[-1] | {"claim": name}))
+    put(name, results[-1])
     failed = audit()
     assert failed.returncode != 0
     assert f"error: 1 of {len(CLAIMS)} audits came out UNEXPECTED: {name}" in failed.stderr
