@@ -45,7 +45,9 @@ onstart:
         if left := orphans.cancel(Path.cwd()):
             print(f"cancelled Slurm jobs that a killed run left: {', '.join(left)}")
         if PRIVATE:
-            private.prepare(STUDY.key_file, f"results/{STUDY.study}")
+            private.prepare(
+                STUDY.key_file, f"results/{STUDY.study}", local=workflow.local_exec
+            )
             # No checksums of what is in private/ among Snakemake's records.
             workflow.persistence.max_checksum_file_size = -1
     except GraphDPError as error:
