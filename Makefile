@@ -15,7 +15,7 @@ OVERRIDES := $(if $(DATASETS),datasets=$(call list,$(DATASETS))) \
 CONFIG = $(if $(strip $(OVERRIDES)),--config $(OVERRIDES))
 PAPERS := $(basename $(notdir $(wildcard config/papers/*.yaml)))
 
-.PHONY: help install demo paper known-paper test test-slow test-faults lint format
+.PHONY: help install demo paper known-paper test test-slow test-faults test-slurm lint format
 .DEFAULT_GOAL := help
 
 help:
@@ -24,6 +24,7 @@ help:
 	@echo "make paper PAPER=gap [DATASETS=\"berkeley13 pubmed\"] [EPSILONS=\"1 4\"] [SEEDS=3]"
 	@echo "                     [MIRROR=dir] [JOBS=n]   a paper's study, or a part of it"
 	@echo "make test-faults [SEED=n]          kills, full disks and damaged files, done to a small study"
+	@echo "make test-slurm                    the same on a real Slurm of one node (root)"
 	@echo "papers: $(PAPERS)"
 
 install: $(BIN)/.installed
@@ -66,6 +67,10 @@ test: lint
 # Kills, full disks, damaged files: some ten minutes of CPU time. SEED=n repeats a run.
 test-faults: install
 	$(BIN)/python tests/faults/run.py $(if $(SEED),--seed $(SEED))
+
+# A real Slurm (root; Debian's slurm-wlm and munge): kills, memory, GPUs; a quarter of an hour on two busy cores.
+test-slurm: install
+	$(BIN)/python tests/slurm/run.py
 
 test-slow: install
 	$(BIN)/python -m pytest -m slow -n 2 --dist load

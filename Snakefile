@@ -13,7 +13,7 @@ from graphdp.errors import GraphDPError
 from graphdp import private, seals
 from graphdp.methods import registry
 from graphdp.methods.registry import card
-from graphdp.workflow import asked, code, job, lock, preflight, stages
+from graphdp.workflow import asked, code, job, lock, orphans, preflight, stages
 from graphdp.workflow.finished import bundled, finished_blocks
 from graphdp.workflow.grid import Grid
 
@@ -42,8 +42,12 @@ onstart:
     try:
         lock.hold(".snakemake/graphdp.lock")
         lock.check_writable(RESULTS)
+        if left := orphans.cancel(Path.cwd()):
+            print(f"cancelled Slurm jobs that a killed run left: {', '.join(left)}")
         if PRIVATE:
-            private.prepare(STUDY.key_file, f"results/{STUDY.study}")
+            private.prepare(
+                STUDY.key_file, f"results/{STUDY.study}", local=workflow.local_exec
+            )
             # No checksums of what is in private/ among Snakemake's records.
             workflow.persistence.max_checksum_file_size = -1
     except GraphDPError as error:

@@ -14,7 +14,8 @@ rule attack:
     threads: STUDY.threads
     resources:
         gpu=STUDY.gpu,
-        mem_mb=STUDY.memory_mb + 1500,
+        mem_mb=growing(STUDY.memory_mb + 1500),
+        runtime=growing(120),
     params:
         task=lambda w: GRID.attack_task(attacked(w)),
         kept=KEPT,
@@ -31,8 +32,13 @@ rule collect_attacks:
         f"{WORK}/{{study}}/attacks.csv",
     log:
         f"{WORK}/{{study}}/logs/collect_attacks.log",
+    localrule: True
     conda:
         ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=growing(1000),
+        runtime=growing(10),
     params:
         code=script_code("collect_attacks"),
     script:

@@ -13,6 +13,10 @@ rule audit_claim:
         "results/audit/logs/{claim}.log",
     conda:
         ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=growing(4000),
+        runtime=growing(60),
     params:
         # Runs per world of the cheapest attacks; the dear ones take a share of it.
         draws=200_000,
@@ -38,8 +42,13 @@ rule audit_report:
         png="results/audit/audit.png",
     log:
         "results/audit/logs/audit.log",
+    localrule: True
     conda:
         ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=growing(2000),
+        runtime=growing(10),
     params:
         code=script_code("audit_report"),
     script:
@@ -57,5 +66,9 @@ rule audit:
     localrule: True
     conda:
         ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=growing(1000),
+        runtime=growing(10),
     script:
         "../workflow/scripts/audit_check.py"

@@ -18,6 +18,11 @@ CACHE = f"{WORK}/cache"
 ENVIRONMENT = "../envs/graphdp.yaml"
 
 
+def growing(amount):
+    """What a job asks for, MiB of memory or minutes: twice as much at each retry."""
+    return lambda wildcards, attempt: amount * 2 ** (attempt - 1)
+
+
 def graph_file(dataset):
     return f"{WORK}/data/graphs/{dataset}.npz"
 

@@ -6,8 +6,13 @@ rule download:
         f"{WORK}/data/raw/{{dataset}}/manifest.json",
     log:
         f"{WORK}/data/logs/download/{{dataset}}.log",
+    localrule: True  # the one that needs the network
     conda:
         ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=growing(1000),
+        runtime=growing(120),
     params:
         spec=lambda wildcards: DATASETS[wildcards.dataset].model_dump_json(
             include={"name", "title", "loader", "files", "by_hand"}
@@ -27,6 +32,10 @@ rule preprocess:
         f"{WORK}/data/logs/preprocess/{{dataset}}.log",
     conda:
         ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=growing(STUDY.memory_mb + 1500),
+        runtime=growing(60),
     params:
         spec=lambda wildcards: DATASETS[wildcards.dataset].model_dump_json(
             exclude={"notes", "published_statistics", "by_hand"}

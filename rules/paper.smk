@@ -9,8 +9,13 @@ rule collect:
         context=f"{WORK}/{{study}}/context.json",
     log:
         f"{WORK}/{{study}}/logs/collect.log",
+    localrule: True
     conda:
         ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=growing(2000),
+        runtime=growing(30),
     params:
         models=lambda w: collected_models(),
         known=lambda w: taken_over(),
@@ -55,8 +60,13 @@ rule draw:
         ),
     log:
         f"{WORK}/{{study}}/logs/draw.log",
+    localrule: True
     conda:
         ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=growing(2000),
+        runtime=growing(30),
     params:
         code=lambda w: script_code("draw", *registry.figures_code(GRID.methods())),
     script:

@@ -20,6 +20,10 @@ rule calibrate:
     priority: 1  # what it keeps, others need not make
     conda:
         ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=growing(STUDY.memory_mb + 1500),
+        runtime=growing(60),
     params:
         cells=lambda w: [GRID.calibrated(cell) for cell in calibrated_cells(w.dataset)],
         released=lambda w: GRID.released(w.dataset, cells_with_models()),

@@ -11,8 +11,13 @@ if PRIVATE:
             md="results/{study}/statement.md",
         log:
             f"{WORK}/{{study}}/logs/release.log",
+        localrule: True
         conda:
             ENVIRONMENT
+        threads: 1
+        resources:
+            mem_mb=growing(1000),
+            runtime=growing(10),
         params:
             # The row's file, and the statement's name.
             row=lambda w: released_unit()[2],

@@ -16,7 +16,8 @@ rule stage:
     threads: lambda w: STUDY.threads if trains(w) else 1
     resources:
         gpu=lambda w: STUDY.gpu if trains(w) else 0,
-        mem_mb=STUDY.memory_mb + 1500,
+        mem_mb=growing(STUDY.memory_mb + 1500),
+        runtime=growing(60),
     params:
         tasks=stage_tasks,
         sealed=stage_sealed,

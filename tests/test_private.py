@@ -93,6 +93,8 @@ def test_nothing_else_may_stand_beside_what_is_published(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     private.make_key("key")
     folder = tmp_path / "results" / "mine"
+    with pytest.raises(GraphDPError, match="runs on one machine: give --cores"):
+        private.prepare("key", folder, local=False)
     private.prepare("key", folder)
     folder.mkdir(parents=True)
     for name in (*private.PUBLISHED, ".row.csv.1.tmp"):

@@ -80,13 +80,20 @@ def read_key(path: str | os.PathLike) -> bytes:
     return key
 
 
-def prepare(key_file: str | os.PathLike, published: str | os.PathLike) -> None:
+def prepare(key_file: str | os.PathLike, published: str | os.PathLike, local: bool = True) -> None:
     """Before a private run: the folder of what is not released, for its owner alone, and that of
     Snakemake's records of it.
 
-    published: the folder of what is released. Raises `GraphDPError` if others may read the first,
-    if an earlier run of another kind has left files in the last, and as `read_key`.
+    published: the folder of what is released. local: whether jobs run on this machine; elsewhere a
+    process of Snakemake's own writes checksums of what they read. Raises `GraphDPError` if they do
+    not, if others may read the first folder, if an earlier run of another kind has left files in
+    the last, and as `read_key`.
     """
+    if not local:
+        raise GraphDPError(
+            "a private release runs on one machine: give --cores in place of the cluster's "
+            "profile, on a node of your own"
+        )
     read_key(key_file)
     for found in sorted(Path(published).glob("*")):
         # Hidden is what a killed job left of a copy.
