@@ -234,6 +234,11 @@ def test_a_model_is_selected_among_the_settings_of_all_experiments():
     assert [cell.experiment for cell in grid.cells_of(released)] == ["first", "second"]
     tried = [setting["hops"] for setting in grid.settings_tried(released)]
     assert sorted(tried) == [1, 1, 2, 2, 3]
+    # With rows of the first experiment alone, nothing is stated of the second.
+    (stated,) = grid.released(grid.cells[0].dataset, grid.cells[:1])
+    assert stated["cells"] == [grid.cells[0].name] and len(stated["tried"]) == 4
+    (stated,) = grid.released(grid.cells[0].dataset, grid.cells)
+    assert stated["cells"] == [cell.name for cell in grid.cells] and len(stated["tried"]) == 5
 
 
 @pytest.mark.parametrize(

@@ -131,18 +131,24 @@ class Grid:
         """The attacked cell with that `Cell.path`, whose experiment is the attack's name."""
         return self._attacked_by_path[path]
 
-    def cells_of(self, released: str) -> list[Cell]:
-        """The cells among whose models that of a `Cell.released` is selected."""
-        return [cell for cell in self.cells if cell.released == released]
+    def cells_of(self, released: str, cells: Sequence[Cell] | None = None) -> list[Cell]:
+        """The cells among whose models that of a `Cell.released` is selected.
 
-    def settings_tried(self, released: str) -> list[dict[str, Any]]:
+        cells: those that have models, if not all of the study.
+        """
+        having = self.cells if cells is None else cells
+        return [cell for cell in having if cell.released == released]
+
+    def settings_tried(
+        self, released: str, cells: Sequence[Cell] | None = None
+    ) -> list[dict[str, Any]]:
         """The plan's settings of every hyperparameter setting that the selection looks at.
 
-        One per setting, so with repetitions where settings share a plan.
+        One per setting, so with repetitions where settings share a plan. cells: as `cells_of`.
         """
         return [
             card(cell.method).plan(cell.level, setting)
-            for cell in self.cells_of(released)
+            for cell in self.cells_of(released, cells)
             for setting in cell.settings
         ]
 
@@ -336,7 +342,7 @@ class Grid:
         names = dict.fromkeys(cell.released for cell in cells if cell.dataset == dataset)
         found = []
         for released in names:
-            own = self.cells_of(released)
+            own = self.cells_of(released, cells)
             first = own[0]
             found.append(
                 {
@@ -347,7 +353,7 @@ class Grid:
                     "checkpoint": self.study.checkpoint,
                     "repeats": max(self.study.seeds_of(cell.experiment) for cell in own),
                     "cells": [cell.name for cell in own],
-                    "tried": self.settings_tried(released),
+                    "tried": self.settings_tried(released, cells),
                 }
             )
         return found
