@@ -16,7 +16,7 @@ from graphdp.methods.dpa.sums_attack import (
     CALL_USERS,
     NETWORK,
     View,
-    block_of,
+    blocks_of,
     first_rows,
     ratio,
 )
@@ -38,15 +38,7 @@ def _seen(
     most = CALL_USERS // pair.num_nodes
     for start in range(0, draws, most):
         view, copies = View(), min(most, draws - start)
-        blocks = {
-            one: block_of(
-                pair.graph(one, copies),
-                calibration,
-                ("audit", seed, pair.name, one, start),
-                view if one == world else None,
-            )
-            for one in WORLDS
-        }
+        blocks = blocks_of(pair, calibration, copies, (seed, start), world, view)
         with brief():
             trained(official.fit, blocks[world], NETWORK | setting)
         yield blocks, view

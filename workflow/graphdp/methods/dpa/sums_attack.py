@@ -88,19 +88,35 @@ def sum_scores(
         share = sum(map(len, found)) / tried if tried else 1.0
         copies = min(most, math.ceil(missing / share))
         view = View()
-        blocks = {
-            one: block_of(
-                pair.graph(one, copies),
-                calibration,
-                ("audit", seed, pair.name, one, tried),
-                view if one == world else None,
-            )
-            for one in WORLDS
-        }
+        blocks = blocks_of(pair, calibration, copies, (seed, tried), world, view)
         _run(blocks[world], setting, view)
         found.append(_ratios(pair, blocks, setting, view)[:missing])
         tried += copies
     return np.concatenate(found)
+
+
+def blocks_of(
+    pair: Pair,
+    calibration: Calibration,
+    copies: int,
+    name: tuple[int, int],
+    world: str,
+    view: View,
+) -> dict[str, AuditBlock]:
+    """Runs on `copies` of both graphs of a pair, of which `view` looks at that of `world`.
+
+    name: of the random streams, seed and the number of the first copy.
+    """
+    seed, first = name
+    return {
+        one: block_of(
+            pair.graph(one, copies),
+            calibration,
+            ("audit", seed, pair.name, one, first),
+            view if one == world else None,
+        )
+        for one in WORLDS
+    }
 
 
 def block_of(
