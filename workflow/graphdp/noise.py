@@ -126,7 +126,7 @@ class GridNoise:
 
     def __init__(self, names: Sequence[tuple]):
         self._streams = [Words(*name) for name in names]
-        self._rooms: dict[int, _Room] = {}
+        self._rooms: dict[tuple[int, str], _Room] = {}
 
     def add(self, sums: "Tensor", noise_std: "Tensor") -> None:
         """See `Noise.add`. Raises `GraphDPError` for a scale that is not positive and finite."""
@@ -177,12 +177,13 @@ class GridNoise:
         return room.normals
 
     def _room(self, pairs: int, device: "torch.device | str") -> "_Room":
-        """Where `pairs` pairs of every stream are made; on a CPU the same as last time."""
-        if pairs not in self._rooms:
+        """Where `pairs` pairs of every stream are made, the same as last time."""
+        place = pairs, str(device)
+        if place not in self._rooms:
             if len(self._rooms) > 3:
                 self._rooms.clear()
-            self._rooms[pairs] = _Room(len(self._streams), pairs, device)
-        return self._rooms[pairs]
+            self._rooms[place] = _Room(len(self._streams), pairs, device)
+        return self._rooms[place]
 
 
 class _Room:
