@@ -41,26 +41,30 @@ class OfficialModel:
         self.p = views(values, shape.shapes)
 
     def _forward(self, bags: Bags, longest: int, training: bool = False) -> tuple:
-        """Rows, their bags, how often each stands there, a, κ, z and ŷ. The rows are the centres,
-        the peripherals, and one of zeros per bag for the padding up to `longest` rows."""
+        """Real rows (the centres, then the peripherals), their products with W (κ W + W₂ for SAGE),
+        the bags of all rows, a, κ, z, t and ŷ. After the real rows z has one of zeros for each
+        bag, for the padding up to `longest` rows."""
         p, kind = self.p, self.shape.convolution
         count, device = len(bags.centres), self.x.device
         nodes = torch.from_numpy(np.concatenate([bags.centres, bags.peripherals])).to(device)
-        rows = torch.cat([self.x[nodes], self.x.new_zeros(count, self.x.shape[1])])
+        rows = self.x[nodes]
         order = np.arange(count)
         owner = torch.from_numpy(np.concatenate([order, bags.owners, order])).to(device)
-        times = np.ones(len(rows))
+        real = owner[: len(rows)]
+        times = np.ones(len(owner))
         times[-count:] = longest - 1 - bags.sizes
         times = torch.from_numpy(times).to(device, rows.dtype)
-        m = _sums(rows, owner, count)
+        m = _sums(rows, real, count)
         if kind != "gin":
             filled = (rows != 0).any(1).to(rows.dtype)
-            m /= _sums(filled[:, None], owner, count).clamp(min=1)
+            m /= _sums(filled[:, None], real, count).clamp(min=1)
         a = F.elu(standardised(F.elu(m)))
         kappa = 2 + float(p["lambda"]) if kind == "gin" else 1.0
-        z = (a @ p["W"])[owner] + kappa * (rows @ p["W"]) + 2 * p["b"]
+        z = (a @ p["W"] + 2 * p["b"])[owner]
+        products = rows @ (p["W"] + p["W2"] if kind == "sage" else p["W"])
+        z[: len(rows)].add_(products, alpha=kappa)
         if kind == "sage":
-            z += rows @ p["W2"] + p["b2"]
+            z += p["b2"]
         z.requires_grad_(training)
         h = F.elu(z)
         width = longest * h.shape[1]
@@ -68,7 +72,7 @@ class OfficialModel:
         squares = (h - mean[owner]).square().sum(1) * times
         std = (_sums(squares[:, None], owner, count) / (width - 1)).sqrt()
         t = (h[:count] - mean) / (std + 1e-6)
-        return rows, owner, a, kappa, z, t, t @ p["V"] + p["c"]
+        return rows, products, owner, a, kappa, z, t, t @ p["V"] + p["c"]
 
     def add_clipped(
         self, bags: Bags, labels: Tensor, gradients: Tensor, clip: float | None
@@ -83,7 +87,8 @@ class OfficialModel:
         self, bags: Bags, longest: int, labels: Tensor, gradients: Tensor, clip: float | None
     ) -> None:
         kind, count = self.shape.convolution, len(bags.centres)
-        rows, owner, a, kappa, z, t, scores = self._forward(bags, longest, training=True)
+        forward = self._forward(bags, longest, training=True)
+        rows, products, owner, a, kappa, z, t, scores = forward
         truth = labels[torch.from_numpy(bags.centres).to(labels.device)]
         with torch.no_grad():
             g = F.softmax(scores, 1)
@@ -91,12 +96,13 @@ class OfficialModel:
         (delta,) = torch.autograd.grad(t, z, g @ self.p["V"].T)
         t = t.detach()
         total = _sums(delta, owner, count)
+        # What pads has no features: from here on the real rows' alone.
+        delta, owner = delta[: len(rows)], owner[: len(rows)]
         slope = None
         if kind == "gin":
-            slope = _sums((rows @ self.p["W"] * delta).sum(1)[:, None], owner, count)[:, 0]
+            slope = _sums((products * delta).sum(1)[:, None], owner, count)[:, 0]
         if clip is not None:
-            real = len(rows) - count  # what pads has no features
-            pairs = self._pairs(bags, rows[:real].double(), delta[:real].double())
+            pairs = self._pairs(bags, rows, delta)
             a2, d2 = a.double().square().sum(1), total.double().square().sum(1)
             cross = (rows * a[owner]).sum(1) * (delta * total[owner]).sum(1)
             cross = _sums(cross[:, None].double(), owner, count)[:, 0]
@@ -111,10 +117,11 @@ class OfficialModel:
             g = g * factors[:, None]
             slope = None if slope is None else slope * factors
         into = views(gradients, self.shape.shapes)
-        into["W"].addmm_(a.T, total).addmm_(rows.T, delta, alpha=kappa)
+        inputs = rows.T @ delta
+        into["W"].addmm_(a.T, total).add_(inputs, alpha=kappa)
         into["b"].add_(total.sum(0), alpha=2)
         if kind == "sage":
-            into["W2"].addmm_(rows.T, delta)
+            into["W2"].add_(inputs)
             into["b2"].add_(total.sum(0))
         if kind == "gin":
             into["lambda"].add_(slope.sum())
@@ -123,14 +130,17 @@ class OfficialModel:
 
     @staticmethod
     def _pairs(bags: Bags, rows: Tensor, delta: Tensor) -> Tensor:
-        """Σ_jl ⟨x_j, x_l⟩⟨δ_j, δ_l⟩ of each bag: (B,), of the rows of centres and peripherals."""
-        count, found = len(bags.centres), []
-        for i in range(count):
-            mine = torch.arange(bags.starts[i], bags.starts[i + 1], device=rows.device) + count
-            mine = torch.cat([mine.new_tensor([i]), mine])
-            x, d = rows[mine], delta[mine]
-            found.append(((x @ x.T) * (d @ d.T)).sum())
-        return torch.stack(found) if found else rows.new_zeros(0)
+        """Σ_jl ⟨x_j, x_l⟩⟨δ_j, δ_l⟩ of each bag: float64 (B,), of the rows of centres and
+        peripherals. Bags of one size go together."""
+        count, sizes = len(bags.centres), bags.sizes
+        found = torch.zeros(count, dtype=torch.float64, device=rows.device)
+        for size in np.unique(sizes):
+            mine = np.flatnonzero(sizes == size)
+            places = count + bags.starts[mine, None] + np.arange(size)
+            places = torch.from_numpy(np.column_stack([mine, places])).to(rows.device)
+            x, d = rows[places].double(), delta[places].double()
+            found[torch.from_numpy(mine).to(rows.device)] = ((x @ x.mT) * (d @ d.mT)).sum((1, 2))
+        return found
 
     def scores(self, bags: Bags) -> Tensor:
         """Class scores (B, C) of the bags' centres, padded by what is predicted together."""
