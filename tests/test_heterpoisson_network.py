@@ -7,7 +7,7 @@ from scipy import sparse, stats
 from torch.nn import functional as F
 
 from graphdp.errors import GraphDPError
-from graphdp.methods.heterpoisson import official
+from graphdp.methods.heterpoisson import official, official_rows
 from graphdp.methods.heterpoisson.bags import Bags
 from graphdp.methods.heterpoisson.network import (
     CONVOLUTIONS,
@@ -18,6 +18,7 @@ from graphdp.methods.heterpoisson.network import (
 )
 from graphdp.methods.heterpoisson.noise import sml
 from graphdp.methods.heterpoisson.official import OfficialModel
+from graphdp.methods.heterpoisson.official_rows import DenseStandardised, SparseStandardised
 from graphdp.noise import GridNoise
 from graphdp.training.descent import Rounds, descend, views
 
@@ -71,16 +72,19 @@ def loss_of(shape, values, x, bags, i, labels, longest=None):
 
 @pytest.mark.parametrize("clip", [None, 0.3, 5.0])
 @pytest.mark.parametrize("convolution", CONVOLUTIONS)
-@pytest.mark.parametrize("kind", ["dense", "sparse", "blank", "official"])
+@pytest.mark.parametrize("kind", ["dense", "sparse", "blank", "official", "official, sparse"])
 def test_the_clipped_sum_is_that_of_each_sub_graphs_own_gradient(kind, convolution, clip):
     rng, x, labels, bags = example()
     shape = Convolution(WIDTH, 11, CLASSES, convolution)
     values = torch.tensor(shape.initial(rng))
     if kind == "blank":
         bags = Bags(bags.centres, bags.starts, bags.peripherals, rng.random(bags.starts[-1]) < 0.5)
-    longest = int(bags.sizes.max()) + 1 if kind == "official" else None
+    longest = int(bags.sizes.max()) + 1 if "official" in kind else None
     if kind == "official":
-        model = OfficialModel(shape, DenseFeatures(x, DOUBLE), values)
+        model = OfficialModel(shape, DenseStandardised(x, DOUBLE), values)
+    elif "official" in kind:
+        shifted = SparseStandardised(sparse.csr_matrix(x), -0.3, DOUBLE)
+        model, x = OfficialModel(shape, shifted, values), x - 0.3
     else:
         of = SparseFeatures if kind == "sparse" else DenseFeatures
         model = Model(shape, of(sparse.csr_matrix(x), DOUBLE), values)
@@ -109,7 +113,8 @@ def test_no_sub_graph_moves_another_ones_gradient_but_padding_does(convolution):
     starts[-1] += longest
     larger = Bags(bags.centres, starts, np.concatenate([bags.peripherals, extra]))
     for network, moves in ((Model, False), (OfficialModel, True)):
-        model = network(shape, DenseFeatures(x, DOUBLE), values)
+        features = DenseStandardised if moves else DenseFeatures
+        model = network(shape, features(x, DOUBLE), values)
         changed = []
         for batch in (bags, larger):
             whole, last = torch.zeros_like(values), torch.zeros_like(values)
@@ -141,7 +146,7 @@ def test_official_scores_are_padded_by_batches_of_predictions(convolution, monke
     rng, x, _, bags = example(3)
     shape = Convolution(WIDTH, 11, CLASSES, convolution)
     values = torch.tensor(shape.initial(rng))
-    found = OfficialModel(shape, DenseFeatures(x, DOUBLE), values).scores(bags)
+    found = OfficialModel(shape, DenseStandardised(x, DOUBLE), values).scores(bags)
     longest = [int(bags.sizes[i - i % 4 :][:4].max()) + 1 for i in range(len(bags.centres))]
     assert len(set(longest)) > 1
     for i, rows in enumerate(longest):
@@ -149,15 +154,40 @@ def test_official_scores_are_padded_by_batches_of_predictions(convolution, monke
         assert (found[i] - expected).abs().max() < 1e-12
 
 
-def test_official_features_are_standardised_over_all_entries_at_once():
+def test_official_features_are_standardised_over_all_entries_at_once(monkeypatch):
     """By torch's mean and standard deviation, as the authors' code computes them."""
     _, x, _, _ = example(4)
     dense = torch.tensor(x * 0.01)
     expected = (dense - dense.mean()) / (dense.std() + 1e-6)
     for given in (dense.numpy(), sparse.csr_matrix(dense.numpy())):
-        found = official.standardised_features(given, DOUBLE).x
+        found = official_rows.standardised_features(given, DOUBLE).x
         assert (found - expected).abs().max() < 1e-13
+        monkeypatch.setattr(official_rows, "SPARSE_WIDTH", WIDTH)
+        wide = official_rows.standardised_features(given, DOUBLE)
+        assert np.abs(wide.x.toarray() + wide.shift - expected.numpy()).max() < 1e-13
+        monkeypatch.undo()
     assert (expected - (dense - dense.mean()) / dense.std()).abs().max() > 1e-4  # the 1e-6 is there
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.7])
+def test_official_rows_are_the_same_dense_and_sparse(shift):
+    """Node 3 has no feature: shifted it counts as a row of its bag, else it does not."""
+    _, x, _, bags = example(5)
+    bags = Bags(bags.centres, bags.starts, np.where(bags.peripherals % 4, bags.peripherals, 3))
+    for summed in (True, False):
+        dense = DenseStandardised(x + shift, DOUBLE).rows(bags, summed)
+        wide = SparseStandardised(sparse.csr_matrix(x), shift, DOUBLE).rows(bags, summed)
+        weight = torch.randn(WIDTH, 5, generator=torch.manual_seed(1), dtype=torch.float64)
+        total, delta = torch.randn(len(bags.centres), 5), torch.randn(len(wide.owner), 5)
+        total, delta = total.double(), delta.double()
+        found = []
+        for rows in (dense, wide):
+            gradient = torch.zeros_like(weight)
+            rows.add_a_gradient(gradient, total)
+            parts = rows.products(weight), rows.a_products(weight), rows.gradient(delta), gradient
+            found.append([*parts, rows.a_squares(), rows.cross(), rows.pairs(delta)])
+        for one, other in zip(*found, strict=True):
+            assert (one - other).abs().max() < 1e-11
 
 
 def test_an_unknown_convolution_is_refused():

@@ -47,7 +47,7 @@ def fit(block: Block, settings: list[dict[str, Any]]) -> list[tuple[int, dict[st
     import torch
 
     from graphdp.methods.heterpoisson.network import features_of
-    from graphdp.methods.heterpoisson.official import standardised_features
+    from graphdp.methods.heterpoisson.official_rows import standardised_features
     from graphdp.training.members import like_of
 
     _check_split(block, settings)

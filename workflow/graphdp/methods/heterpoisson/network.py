@@ -35,7 +35,7 @@ from graphdp.training.sparse_rows import DenseBatch, SparseBatch
 CONVOLUTIONS = ("gcn", "gin", "sage")
 #: Features of this width or more are kept sparse, however many are 0: that is private, and the last
 #: bits of sums differ.
-_SPARSE_WIDTH = 1024
+SPARSE_WIDTH = 1024
 PREDICTED_AT_ONCE = 4096
 
 
@@ -200,14 +200,8 @@ class SparseFeatures:
         sizes = np.diff(m.indptr)
         if not summed:
             m.data /= np.repeat(bags.sizes + 1, sizes)
-        m.data = np.where(m.data > 0, m.data, np.expm1(np.minimum(m.data, 0)))
-        # Mean and standard deviation of all f entries, of which most are 0.
+        base = activate(m)
         width, owners = self.x.shape[1], np.repeat(np.arange(len(sizes)), sizes)
-        mean = np.bincount(owners, m.data, len(sizes)) / width
-        squares = np.bincount(owners, (m.data - mean[owners]) ** 2, len(sizes))
-        std = np.sqrt((squares + (width - sizes) * mean**2) / (width - 1)) + 1e-6
-        base = _elu(-mean / std)
-        m.data = _elu((m.data - mean[owners]) / std[owners]) - base[owners]
         rest_squares = np.bincount(owners, m.data**2, len(sizes))
         rest_sums = np.bincount(owners, m.data, len(sizes))
         own_sums = np.asarray(own.sum(1)).ravel()
@@ -219,17 +213,34 @@ class SparseFeatures:
         like = self._like
         return SparseInputs(
             torch.tensor(base, dtype=like.dtype, device=like.device),
-            _batch(m, like),
-            _batch(own, like),
+            batch_of(m, like),
+            batch_of(own, like),
             tuple(torch.tensor(one, device=like.device) for one in products),
         )
+
+
+def activate(m: sparse.csr_matrix, base: float | np.ndarray = 0.0) -> np.ndarray:
+    """a = elu(std(elu(base + m))) of rows m (B, f): what of it stands in every column, (B,); the
+    rest takes the place of m's entries. base: () or (B,), what is to be added to every column."""
+    sizes, width = np.diff(m.indptr), m.shape[1]
+    owners = np.repeat(np.arange(len(sizes)), sizes)
+    base = np.broadcast_to(base, len(sizes))
+    m.data = _elu(base[owners] + m.data) - _elu(base)[owners]
+    # Mean and standard deviation of all f entries, of which most are `base`: less that, 0.
+    mean = np.bincount(owners, m.data, len(sizes)) / width
+    squares = np.bincount(owners, (m.data - mean[owners]) ** 2, len(sizes))
+    std = np.sqrt((squares + (width - sizes) * mean**2) / (width - 1)) + 1e-6
+    found = _elu(-mean / std)
+    m.data = _elu((m.data - mean[owners]) / std[owners]) - found[owners]
+    return found
 
 
 def _elu(x: np.ndarray) -> np.ndarray:
     return np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
 
 
-def _batch(rows: sparse.csr_matrix, like: Tensor) -> SparseBatch:
+def batch_of(rows: sparse.csr_matrix, like: Tensor) -> SparseBatch:
+    """The rows for products with weights."""
     device = like.device
     return SparseBatch(
         torch.tensor(rows.indices, dtype=torch.int64, device=device),
@@ -244,7 +255,7 @@ def features_of(x: np.ndarray | sparse.csr_matrix, like: Tensor) -> DenseFeature
 
     Raises GraphDPError for what is not finite or beyond `graphdp.training.features.LARGEST`.
     """
-    if x.shape[1] >= _SPARSE_WIDTH:
+    if x.shape[1] >= SPARSE_WIDTH:
         return SparseFeatures(sparse.csr_matrix(x), like)
     return DenseFeatures(x, like)
 
