@@ -168,8 +168,8 @@ class SparseBagRows:
         columns = self.x.indices + np.repeat(owner * width, np.diff(self.x.indptr))
         own = sparse.csr_matrix((self.x.data, columns, self.x.indptr), (len(owner), count * width))
         both, d = (own @ own.T).tocoo(), delta.double()
-        j, l = (torch.from_numpy(one.astype(np.int64)).to(d.device) for one in (both.row, both.col))
-        each = torch.from_numpy(both.data).to(d.device) * (d[j] * d[l]).sum(1)
+        j, k = (torch.from_numpy(one.astype(np.int64)).to(d.device) for one in (both.row, both.col))
+        each = torch.from_numpy(both.data).to(d.device) * (d[j] * d[k]).sum(1)
         total = sums(d, self.owner, count)
         weighted = torch.from_numpy(_row_sums(self.x)).to(d.device)[:, None] * d
         mixed = (sums(weighted, self.owner, count) * total).sum(1)
