@@ -41,6 +41,7 @@ from graphdp.methods.heterpoisson.audit import ALONE, STEPS, corrected_plan, eve
 from graphdp.methods.heterpoisson.bags import Bags, Draw, HeterPoisson, Lists, without_overlap
 from graphdp.methods.heterpoisson.noise import sml
 from graphdp.methods.heterpoisson.official import OfficialModel
+from graphdp.methods.heterpoisson.official_rows import DenseStandardised
 from graphdp.methods.heterpoisson.worst_attack import along_e, noise_std, noisy_sums
 from graphdp.privacy.calibration import calibrate
 from graphdp.training import descent
@@ -225,7 +226,11 @@ def moved_by_node_0(overlap="kept", centres=None):
 def test_padding_in_the_standardisation(monkeypatch):
     moved, bound = moved_by_node_0()
     assert 0.01 < moved <= bound + 1e-4 and bound == 1
-    monkeypatch.setattr(network, "Model", OfficialModel)
+
+    def padded(shape, features, values):
+        return OfficialModel(shape, DenseStandardised(features.x.numpy(), features.x), values)
+
+    monkeypatch.setattr(network, "Model", padded)
     moved, bound = moved_by_node_0()
     assert moved > 1.5 * bound
 

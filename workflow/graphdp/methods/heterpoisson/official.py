@@ -37,8 +37,8 @@ class OfficialModel:
         self.p = views(values, shape.shapes)
 
     def _forward(self, bags: Bags, longest: int, training: bool = False) -> tuple:
-        """The rows, their products with W (W + W₂ for SAGE), κ, z, t and ŷ. z has the rows, and
-        then one for each bag that stands for its padding up to `longest` rows."""
+        """The rows, their products with W (W + W₂ for SAGE), κ, owners and z, t and ŷ. z has the
+        rows, and then one for each bag that stands for its padding up to `longest` rows."""
         p, kind, count = self.p, self.shape.convolution, len(bags.centres)
         rows = self.features.rows(bags, summed=kind == "gin")
         owner = torch.cat([rows.owner, torch.arange(count, device=rows.owner.device)])
@@ -58,7 +58,7 @@ class OfficialModel:
         squared = (h - mean[owner]).square().sum(1) * times
         std = (sums(squared[:, None], owner, count) / (width - 1)).sqrt()
         t = (h[:count] - mean) / (std + 1e-6)
-        return rows, products, kappa, z, owner, t, t @ p["V"] + p["c"]
+        return rows, products, kappa, owner, z, t, t @ p["V"] + p["c"]
 
     def add_clipped(
         self, bags: Bags, labels: Tensor, gradients: Tensor, clip: float | None
@@ -73,7 +73,7 @@ class OfficialModel:
         self, bags: Bags, longest: int, labels: Tensor, gradients: Tensor, clip: float | None
     ) -> None:
         kind, count = self.shape.convolution, len(bags.centres)
-        rows, products, kappa, z, owner, t, scores = self._forward(bags, longest, training=True)
+        rows, products, kappa, owner, z, t, scores = self._forward(bags, longest, training=True)
         truth = labels[torch.from_numpy(bags.centres).to(labels.device)]
         with torch.no_grad():
             g = F.softmax(scores, 1)

@@ -47,7 +47,8 @@ def padding_scores(calibration: Calibration, world: str, draws: int, seed: int) 
 
     from graphdp.methods.heterpoisson.bags import Bags
     from graphdp.methods.heterpoisson.network import Convolution
-    from graphdp.methods.heterpoisson.official import OfficialModel, standardised_features
+    from graphdp.methods.heterpoisson.official import OfficialModel
+    from graphdp.methods.heterpoisson.official_rows import standardised_features
 
     (training,) = calibration.plan.mechanisms
     entry = calibration_entry(calibration, NODES)
