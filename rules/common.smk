@@ -32,7 +32,8 @@ def unavailable():
     if STUDY.missing_data == "fail":
         return {}
     return {
-        dataset: f"not downloaded, see results/data/logs/download/{dataset}.log"
+        # The same words for all, so that a figure can name them together.
+        dataset: "not downloaded, see its log in results/data/logs/download"
         for dataset, spec in DATASETS.items()
         if spec.files  # a generated graph is always there
         and not os.path.exists(f"{WORK}/data/raw/{dataset}/manifest.json")

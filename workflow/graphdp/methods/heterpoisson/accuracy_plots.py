@@ -45,28 +45,32 @@ _WITHOUT_LOOK = "#333333", "o"
 SHOWN_CONVOLUTION = "sage"
 
 
-def accuracy_of(dataset: str) -> Callable[[pd.DataFrame, Mapping], Figure]:
-    """The figure of one graph: accuracy against ε, a panel per convolution, all variants."""
+def accuracy_of(*datasets: str) -> Callable[[pd.DataFrame, Mapping], Figure]:
+    """Accuracy against ε, a line of panels per dataset, a panel per convolution, all variants."""
 
     def draw(rows: pd.DataFrame, context: Mapping) -> Figure:
-        found = {line.title: _cells(rows, context, line, dataset) for line in OURS}
-        everything = pd.concat(found.values(), ignore_index=True)
+        every = []
         with style.theme():
-            figure, axes = style.panels(1, len(CONVOLUTIONS))
-            for convolution, ax in zip(CONVOLUTIONS, axes[0], strict=True):
-                ax.set_title(f"{dataset}, {convolution.upper()}")
-                shown = everything[everything["convolution"] == convolution]
-                if shown.empty:
-                    empty_panel(ax, _why(dataset, CORRECTED, context))
-                    continue
-                for line in OURS:
-                    mine = found[line.title]
-                    mine = mine[mine["convolution"] == convolution]
-                    _plot(ax, mine, line.title, _look(line))
-                _draw_print(ax, dataset, convolution, context)
-                _epsilons(ax, shown)
-            share_y(axes[0])
-            finish(figure, axes, [dataset], [], everything, _said(everything))
+            figure, axes = style.panels(len(datasets), len(CONVOLUTIONS))
+            for dataset, panels in zip(datasets, axes, strict=True):
+                found = {line: _cells(rows, context, line, dataset) for line in OURS}
+                every += found.values()
+                for convolution, ax in zip(CONVOLUTIONS, panels, strict=True):
+                    ax.set_title(f"{dataset}, {convolution.upper()}")
+                    mine = {
+                        line: cells[cells["convolution"] == convolution]
+                        for line, cells in found.items()
+                    }
+                    if not any(map(len, mine.values())):
+                        empty_panel(ax, _why(dataset, CORRECTED, context))
+                        continue
+                    for line, cells in mine.items():
+                        _plot(ax, cells, line.title, _look(line))
+                    _draw_print(ax, dataset, convolution, context)
+                    _epsilons(ax, pd.concat(mine.values(), ignore_index=True))
+                share_y(panels)
+            everything = pd.concat(every, ignore_index=True)
+            finish(figure, axes, datasets, [], everything, _said(everything))
             return figure
 
     return draw
