@@ -12,7 +12,7 @@ from graphdp.workflow.calibrations import calibrate_cell
 from graphdp.workflow.grid import Grid
 from graphdp.workflow.model_rows import PRECISIONS, precisions
 
-SHIPPED = Path(__file__).parents[1] / "workflow/report/heterpoisson-rows.csv.gz"
+SHIPPED = Path(__file__).parents[1] / "workflow/report/dpdgc-rows.csv.gz"
 
 
 def test_precision_by_hand():
@@ -43,7 +43,7 @@ def test_precision_is_that_of_counting_every_node():
 
 def test_rows_without_precision_stay_usable(tmp_path):
     old = rows.read_rows(SHIPPED)
-    assert old[list(PRECISIONS)].isna().all(axis=None) and len(old) == 90
+    assert old[list(PRECISIONS)].isna().all(axis=None) and len(old) == 2325
     rows.write_rows(old.iloc[:2], tmp_path / "old.csv")
     new = old.iloc[2:4].assign(test_precision=0.5, test_precision_weighted=0.75)
     rows.write_rows(new, tmp_path / "new.csv")
