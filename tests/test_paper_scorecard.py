@@ -55,7 +55,6 @@ def test_only_the_papers_own_datasets_are_compared(frame, study):
         ("above", (70, 65, 75), (66, 62, 70), "holds, intervals overlap"),
         ("above", (66, 62, 70), (70, 65, 75), "fails, intervals overlap"),
         ("above", (60, 59, 61), (70, 69, 71), "fails"),
-        ("above", (70, np.nan, np.nan), (60, 59, 61), "holds, intervals overlap"),
         ("at_least", (66, 62, 70), (70, 65, 75), "holds"),
         ("at_least", (60, 59, 61), (70, 69, 71), "fails"),
         ("about", (70, 69, 71), (71.9, 71, 72), "holds"),
@@ -68,7 +67,11 @@ def test_verdicts(relation, higher, lower, expected):
     names = ("mean", "low", "high")
     values = {f"higher_{n}": v for n, v in zip(names, higher, strict=True)}
     values |= {f"lower_{n}": v for n, v in zip(names, lower, strict=True)}
-    assert scorecard.verdict(values | {"relation": relation}) == expected
+    values |= {"relation": relation, "higher_n": 10, "lower_n": 5}
+    assert scorecard.verdict(values) == expected
+    if expected != "missing":
+        assert scorecard.verdict(values | {"lower_n": 4}) == "too few seeds"
+        assert scorecard.verdict(values | {"higher_n": 2}) == "too few seeds"
 
 
 def test_orderings_compare_the_selected_models_of_each_side(frame, study):
@@ -84,7 +87,9 @@ def test_orderings_compare_the_selected_models_of_each_side(frame, study):
     for side, layers in (("higher", 2), ("lower", 0)):
         best, _ = select.select_best(mine[mine["hp_encoder_layers"] == layers])
         assert found[f"{side}_mean"] == pytest.approx(100 * best["test_accuracy"].mean())
-    assert found["verdict"] == "holds"
+    assert found["verdict"] == "holds" and found["higher_n"] == found["lower_n"] == 5
+    fewer = scorecard.orderings_table(frame[frame["seed"] < 4], study)
+    assert set(fewer["verdict"]) == {"missing", "too few seeds"}
     # The MLP reads no edge: one model, held against every ε.
     flat = table[(table["lower"] == "mlp") & (table["level"] == "edge")]
     assert set(flat[flat["dataset"] == "facebook"]["epsilon"]) == {"0.5", "1", "4"}

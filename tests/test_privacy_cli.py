@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from graphdp.methods.mlp.plan import mlp_plan
 from graphdp.methods.sage.plan import sage_plan
 from graphdp.privacy.calibration import calibrate
 
+ROOT = Path(__file__).parents[1]
 NODE = (
     "calibrate gap --level node --epsilon 8 --delta 1e-5 --train-nodes 19800 --batch-size 256 "
     "--epochs 10 --max-degree 100 --hops 2"
@@ -197,3 +200,22 @@ def test_it_answers_in_five_seconds_of_cpu_without_torch():
     seconds, torch = result.stdout.split()[-2:]
     assert float(seconds) < 5
     assert torch == "False"
+
+
+def test_the_version_is_that_of_the_package(capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--version"])
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert ended.value.code == 0 and capsys.readouterr().out == f"graphdp {project['version']}\n"
+
+
+def test_an_installed_package_has_all_files_that_are_no_code():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    package = ROOT / "workflow/graphdp"
+    patterns = settings["tool"]["setuptools"]["package-data"]["graphdp"]
+    listed = {path for pattern in patterns for path in package.glob(pattern)}
+    tracked = subprocess.run(
+        ["git", "ls-files", "-z", "."], cwd=package, capture_output=True, text=True
+    ).stdout.split("\0")
+    files = {package / name for name in tracked if name and not name.endswith(".py")}
+    assert files == listed and any(path.name == "numbers.csv" for path in files)

@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from graphdp import __version__
 from graphdp.errors import GraphDPError
 from graphdp.methods import registry
 from graphdp.methods.card import Card
@@ -64,6 +65,7 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=_examples(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"graphdp {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     command = commands.add_parser(
         "calibrate",

@@ -59,40 +59,30 @@ def accuracy_table(rows: pd.DataFrame, context: Mapping) -> pd.DataFrame:
 
 
 def published_table(
-    rows: pd.DataFrame,
-    context: Mapping,
-    artefact: str = "Table 2",
-    epsilons: Mapping[str, str] | None = None,
+    rows: pd.DataFrame, context: Mapping, artefact: str = "Table 2"
 ) -> pd.DataFrame:
     """The rows of a table of the paper, on the paper's datasets and on those of the study's
     accuracy experiment.
 
-    `epsilons` replaces the printed ε per level, e.g. {"edge": "1", "node": "4"}, for a study that
-    runs other budgets (ε = 0 stays). Columns as `accuracy_table`. Cells that the paper prints and
-    the study lacks appear with their reason.
+    Columns as `accuracy_table`. Cells that the paper prints and the study lacks appear with their
+    reason. Where the study has a method and level at other ε than the printed one, these stand in
+    its place, with nothing printed beside them.
 
     Under a method as its authors' code runs it stands the method as it should be, for which a paper
     prints nothing.
     """
     published = read_published(context.get("published"))
     published = published[(published["artefact"] == artefact) & (published["metric"] == "accuracy")]
-    lines = list(
-        published[["method", "level", "epsilon"]].drop_duplicates().itertuples(index=False)
-    )
-    # A method as its authors' code runs it is followed by the method as it should be.
-    lines = [
-        (name, level, epsilon)
-        for method, level, epsilon in lines
-        for name in filter(None, (method, as_implemented().get(method)))
-    ]
-    if epsilons:
-        lines = list(
-            dict.fromkeys(
-                (m, level, e if e == "0" else canonical_epsilon(epsilons.get(level, e)))
-                for m, level, e in lines
-            )
-        )
-    asked = {cell[0] for cell in expected_cells(context, ACCURACY_EXPERIMENT)}
+    asked = expected_cells(context, ACCURACY_EXPERIMENT)
+    lines: dict[tuple[str, str, str], None] = {}
+    for line in published[["method", "level", "epsilon"]].drop_duplicates().itertuples(index=False):
+        # A method as its authors' code runs it is followed by the method as it should be.
+        for method in filter(None, (line.method, as_implemented().get(line.method))):
+            budgets = [cell[3] for cell in asked if cell[1:3] == (method, line.level)]
+            if not budgets or line.epsilon in budgets:
+                budgets = [line.epsilon]
+            lines |= dict.fromkeys((method, line.level, epsilon) for epsilon in budgets)
+    asked = {cell[0] for cell in asked}
     own = [name for name in study_datasets(context) if name in asked]
     datasets = list(dict.fromkeys([*published["dataset"], *own]))
     cells = [(dataset, *line) for dataset in datasets for line in lines]

@@ -121,8 +121,11 @@ VERDICTS = {
     "holds, intervals overlap": "#9cc3e6",
     "fails, intervals overlap": "#f3b58a",
     "fails": "#b8420f",
+    "too few seeds": "#a6a6a6",
     "missing": "#e3e3e3",
 }
+#: An interval of fewer models than this is no evidence: it is narrow by luck.
+FEWEST_SEEDS = 5
 #: "about as good as": at most this many percentage points apart.
 ABOUT = 2.0
 
@@ -169,10 +172,10 @@ def orderings_table(rows: pd.DataFrame, context: Mapping) -> pd.DataFrame:
     """Whether each ordering that the paper claims holds in ours, per dataset and ε of the study.
 
     Columns: claim, level, dataset, epsilon, higher, lower, relation, higher_mean, higher_low,
-    higher_high, lower_mean, lower_low, lower_high (percent), verdict (a key of `VERDICTS`),
-    missing_reason, source. Each side is the selection of its own hyperparameters by validation
-    accuracy. A method that reads no edge stands against every edge-level ε with its ε = 0. Where a
-    claim names datasets or ε (separated by blanks), it is about these alone.
+    higher_high, higher_n, lower_mean, lower_low, lower_high (percent), lower_n (models), verdict (a
+    key of `VERDICTS`), missing_reason, source. Each side is the selection of its own settings by
+    validation accuracy. A method that reads no edge stands against every edge-level ε with its
+    ε = 0. Where a claim names datasets or ε (separated by blanks), it is about these alone.
     """
     orderings = read_orderings(context.get("orderings"), context.get("paper"))
     experiments = context.get("experiments", {})
@@ -220,6 +223,7 @@ def orderings_table(rows: pd.DataFrame, context: Mapping) -> pd.DataFrame:
                         ("mean", "mean"),
                         ("low", "ci_low"),
                         ("high", "ci_high"),
+                        ("n", "n"),
                     ):
                         line[f"{name}_{column}"] = found[source] if found else np.nan
                 table.append(line | {"verdict": verdict(line)})
@@ -232,9 +236,11 @@ ORDERING_NUMBERS = (
     "higher_mean",
     "higher_low",
     "higher_high",
+    "higher_n",
     "lower_mean",
     "lower_low",
     "lower_high",
+    "lower_n",
 )
 ORDERING_TEXTS = (
     "claim",
@@ -261,16 +267,18 @@ def _cell(dataset: str, side: Side, level: str, epsilon: str) -> tuple:
 
 
 def verdict(line: Mapping) -> str:
-    """Whether one ordering holds: by the means, and "intervals overlap" where they do.
+    """Whether one ordering holds: by the means, and "intervals overlap" where they do; of fewer
+    models than `FEWEST_SEEDS` on either side nothing is said.
 
     at_least: also holds where the intervals overlap. about: holds within `ABOUT` points.
     """
     higher, lower = line["higher_mean"], line["lower_mean"]
     if np.isnan(higher) or np.isnan(lower):
         return "missing"
+    if min(line["higher_n"], line["lower_n"]) < FEWEST_SEEDS:
+        return "too few seeds"
     if line["relation"] == "about":
         return "holds" if abs(higher - lower) <= ABOUT else "fails"
-    # An unknown interval (one model) claims nothing.
     apart = line["higher_low"] > line["lower_high"] or line["lower_low"] > line["higher_high"]
     if line["relation"] == "at_least":
         return "fails" if apart and higher < lower else "holds"
@@ -305,6 +313,7 @@ def show_orderings(table: pd.DataFrame) -> Printed:
             f"'On par or better' also holds where the intervals overlap; 'about as good' within "
             f"{ABOUT:g} percentage points.",
             "The datasets are those of the study; the paper's claims are about its own.",
+            f"Of fewer than {FEWEST_SEEDS} models no ordering is read.",
         ),
     )
 
