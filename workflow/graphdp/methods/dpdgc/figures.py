@@ -10,7 +10,14 @@ from matplotlib.figure import Figure
 
 from graphdp.paper import style
 from graphdp.paper.accuracy import COUNTS, FLOATS, accuracy_table, published_table
-from graphdp.paper.cells import expected_cells, experiment_rows, missing_reason, study_datasets
+from graphdp.paper.cells import (
+    CELL,
+    expected_cells,
+    experiment_rows,
+    missing_reason,
+    read_published,
+    study_datasets,
+)
 from graphdp.paper.labels import as_implemented, method_label, method_name
 from graphdp.paper.panels import (
     claims,
@@ -92,14 +99,17 @@ def figure3c(rows: pd.DataFrame, context: Mapping) -> Figure:
 
 
 def figure3d(rows: pd.DataFrame, context: Mapping) -> Figure:
-    """Figure 3d: accuracy against φ on cSBM, one panel per size of the graphs."""
+    """Figure 3d: accuracy against φ on cSBM, one panel per size of the graphs, with what can be
+    read off the authors' picture."""
 
     def phi(cell: Mapping) -> float:
         return float(_PHI.match(cell["dataset"])["phi"].replace("m", "-"))
 
     named = [name for name in study_datasets(context) if _PHI.match(name)]
     panels = {name: _PHI.match(name)["size"] for name in named}
-    return _decoupled(rows, context, "csbm", phi, "φ", panels=panels)
+    published = read_published(context.get("published"))
+    read_off = published[published["metric"] == "read_off_accuracy"]
+    return _decoupled(rows, context, "csbm", phi, "φ", panels=panels, read_off=read_off)
 
 
 #: Names of cSBM variants, e.g. "csbm-paper-phi-m0.5" (φ = -0.5).
@@ -115,11 +125,13 @@ def _decoupled(
     *,
     by_level: bool = True,
     panels: Mapping[str, str] | None = None,
+    read_off: pd.DataFrame | None = None,
 ) -> Figure:
     """Accuracy against `position(cell)`, one line per method and level (or per method): DPDGC as
     corrected (full lines) beside DPDGC as implemented (dashed, hollow), and its baselines.
 
     A cell without a position is a horizontal line. panels: dataset -> its panel; default: one each.
+    read_off: points of the paper's figure, as `read_published` has them.
     """
     expected = [c for c in expected_cells(context, experiment) if c[2] != "edge" or c[3] != "0"]
     panels = panels or {cell[0]: cell[0] for cell in expected}
@@ -143,6 +155,9 @@ def _decoupled(
                 empty_panel(ax, missing_reason(asked[0], context) if asked else reason)
             else:
                 _decoupled_panel(ax, shown, position, label, by_level, colours)
+                if read_off is not None:
+                    theirs = read_off.merge(shown[[*CELL]])
+                    _draw_read_off(ax, theirs, position, colours)
                 room = 46 if len(names) > 1 else 80
                 ax.set_xlabel(wrap(claims_title(shown, label, details=not once), room))
         missing = missing_cells(expected, summary, context, panels)
@@ -192,6 +207,28 @@ def _decoupled_panel(
     if label == "ε":
         ax.set_xscale("log")
     set_ticks(ax, sorted(set(cells["x"].dropna().astype(float))))
+
+
+def _draw_read_off(
+    ax: Axes,
+    printed: pd.DataFrame,
+    position: Callable[[Mapping], float | None],
+    colours: Mapping[str, tuple],
+) -> None:
+    """Diamonds in their lines' colours, with what they may be misread by."""
+    for (method, level), points in printed.groupby(["method", "level"], sort=False):
+        colour = colours[level] if method in as_implemented() else style.method_style(method)[0]
+        ax.errorbar(
+            [position(cell) for cell in points.to_dict("records")],
+            points["mean"],
+            yerr=points["ci"],
+            color=colour,
+            marker="D",
+            markersize=7,
+            markerfacecolor="none",
+            linestyle="none",
+            label="authors' picture (± 2)",
+        )
 
 
 def _claims_agree(shown: pd.DataFrame, panels: pd.Series) -> bool:
