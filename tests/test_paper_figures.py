@@ -6,12 +6,14 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from graphdp.errors import GraphDPError
 from graphdp.methods.gap import figures as gap
 from graphdp.paper import accuracy, figures, report, rows, style, tables
-from graphdp.paper.panels import set_ticks, summary_of
+from graphdp.paper.panels import draw_line, set_ticks, summary_of
 from graphdp.paper.plots import accuracy_figure
 from paper_fixture import context, published_with_an_unknown_method, synthetic_rows
 
@@ -376,3 +378,14 @@ def test_durations_are_readable():
         "12 min 5 s",
         "3 h 20 min",
     ]
+
+
+def test_two_models_have_no_band():
+    """Their interval is no more than the two; between others it is drawn, and alone as a bar."""
+    line = pd.DataFrame({"mean": range(5), "ci_low": range(-1, 4), "ci_high": range(2, 7)})
+    ax = Figure().subplots()
+    draw_line(ax, pd.Series(range(5)), line.assign(n=[3, 3, 2, 10, 2]), color="k")
+    band, bar = ax.collections
+    (polygon,) = band.get_paths()
+    assert polygon.get_extents().get_points().tolist() == [[0, -1], [1, 3]]
+    assert [one.tolist() for one in bar.get_segments()] == [[[3, 2], [3, 5]]]

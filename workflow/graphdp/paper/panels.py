@@ -73,16 +73,23 @@ def claims(cells: pd.DataFrame) -> list[str]:
     return [f"adjacency {' / '.join(adjacencies)}", *told] if told else []
 
 
+#: The interval of two models is no more than the two.
+FEWEST_FOR_A_BAND = 3
+
+
 def draw_line(ax: Axes, x: pd.Series, line: pd.DataFrame, **shape) -> None:
-    """Means with a band for their intervals; a single point shows its interval as a bar."""
+    """Means with a band for their intervals, or a bar where no neighbour has one. Means of fewer
+    than `FEWEST_FOR_A_BAND` models (column n) have neither."""
     x = np.asarray(x, dtype=float)
     mean, low, high = (line[name].to_numpy(dtype=float) for name in ("mean", "ci_low", "ci_high"))
     ax.plot(x, mean, **shape)
-    known = np.isfinite(low)
-    if known.sum() > 1:
-        ax.fill_between(x[known], low[known], high[known], color=shape["color"], alpha=0.18, lw=0)
-    elif known.any():
-        ax.vlines(x[known], low[known], high[known], color=shape["color"], lw=1.2)
+    known = np.isfinite(low) & (line["n"].to_numpy(dtype=float) >= FEWEST_FOR_A_BAND)
+    beside = np.append(known[1:], False) | np.append(False, known[:-1])
+    joined, alone = known & beside, known & ~beside
+    if joined.any():
+        ax.fill_between(x, low, high, where=joined, color=shape["color"], alpha=0.18, lw=0)
+    if alone.any():
+        ax.vlines(x[alone], low[alone], high[alone], color=shape["color"], lw=1.2)
 
 
 def epsilon_axis(ax: Axes, cells: pd.DataFrame, level: str, others: Iterable[str] = ()) -> None:

@@ -47,7 +47,7 @@ def figure3(rows: pd.DataFrame, context: Mapping) -> Figure:
                 line = pd.DataFrame(
                     [bootstrap_ci(100 * values) for values in accuracy.T],
                     columns=["mean", "ci_low", "ci_high"],
-                )
+                ).assign(n=len(curves))
                 label = {"train": "training", "val": "validation"}[part]
                 label += "" if len(tokens) == 1 else f", {cell.epsilon}"
                 shape = {"color": colours[cell.epsilon], "linestyle": dashes, "linewidth": 1.1}
