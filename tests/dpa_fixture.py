@@ -84,3 +84,29 @@ def _row(cell, setting, seed):
         "epsilons": "[]", "cpu_seconds": 3, "wall_seconds": 3, "peak_rss_mb": 600,
         "versions": "{}", "noise": "aes-256-ctr, grid" if private else "",
     }  # fmt: skip
+
+
+def at(table, line, dataset, epsilon, group=""):
+    """The one cell of a table of accuracies."""
+    found = table[
+        (table["line"] == line)
+        & (table["group"] == group)
+        & (table["dataset"] == dataset)
+        & (table["epsilon"] == epsilon)
+    ]
+    assert len(found) == 1
+    return found.iloc[0]
+
+
+def expected(study, experiment, method, dataset, epsilon, **settings):
+    """The fixture's accuracy of one setting, in percent; its rows lie up to 0.4 above."""
+    found = [
+        100 * accuracy(cell, setting)
+        for cell in Grid(study, list(SIZES)).cells
+        if (cell.method, cell.dataset, cell.epsilon) == (method, dataset, epsilon)
+        and cell.experiment == experiment
+        for setting in cell.settings
+        if all(setting.get(name) == value for name, value in settings.items())
+    ]
+    assert len(found) == 1
+    return found[0]

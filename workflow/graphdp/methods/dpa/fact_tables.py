@@ -215,7 +215,7 @@ def _setting(context: Mapping, dataset: str, name: str) -> int | None:
     specs = context.get("experiments", {}).get("accuracy", [])
     for spec in specs:
         if (spec["method"], spec["level"]) == (CORRECTED, "node"):
-            value = spec[name]
+            value = spec.get(name)
             values = value.get(dataset) if isinstance(value, Mapping) else value
             return None if values is None else values[0]
     return None

@@ -149,6 +149,8 @@ def _panel(
         ax.set_xscale("log")
     if len(placed):
         set_ticks(ax, sorted(set(placed["x"])))
+    else:
+        ax.set_xticks([])
     title = claims_title(placed, label, details=False)
     ax.set_xlabel(title if label == "ε" else f"claimed {label} ({deltas_of(placed)})")
 
@@ -173,13 +175,13 @@ def empty(axes: Sequence[Sequence[Axes]], line: Line, context: Mapping) -> None:
 def absent_cells(shown: pd.DataFrame, lines: Sequence[Line], context: Mapping) -> list[dict]:
     """What a reader would look for and not find, for the remark below a figure."""
     found = set(shown[["dataset", "method", "level", "epsilon"]].itertuples(index=False, name=None))
-    datasets = set(shown["dataset"])
     cells = [cell for line in lines for cell in line.cells(context)]
+    asked = {cell[0] for cell in cells}
     cells += [
         (name, line.method, line.level, "")
         for name in study_datasets(context)
         for line in lines[:1]
-        if name not in datasets
+        if name not in asked
     ]
     return [
         dict(zip(("dataset", "method", "level", "epsilon"), cell, strict=True))
