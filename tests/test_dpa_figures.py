@@ -95,6 +95,8 @@ def test_heat_maps_and_hyperparameters(study, frame, context):
         study, "layers", "dpaofficial", "computers", "8", feature_layers=4, label_layers=10
     )
     assert 0 <= values[3, 4] - whole <= 0.4  # l_h upwards from 2, l_y to the right
+    few = frame[frame["hp_feature_layers"].isin([8, 10]) | (frame["dataset"] == "cora")]
+    assert "30 of 100 settings have no result" in told(FIGURES["dpa_figure8"].draw(few, context))
     ax = FIGURES["dpa_figure9"].draw(frame, context).axes[1]
     assert [t.get_text() for t in ax.get_xticklabels()] == ["9", "17", "31", "49", "2993"]
     figure = FIGURES["dpa_figure10"].draw(frame, context)

@@ -192,6 +192,7 @@ def test_table_3_has_the_print_beside_ours_and_what_is_missing(table3):
     assert other["missing_reason"] == "method not yet part of the pipeline"
     gone = at(table3, "DPA-GNN, as implemented", "reddit-12", "2", group)
     assert gone["published_mean"] == 91.2 and "not available" in gone["missing_reason"]
+    assert (gone["epsilon_status"], gone["delta"]) == ("refuted", 1e-5)
     text = printing.to_markdown(TABLES["dpa_table3"].show(table3))
     assert "| – [1]; paper 62.8 ± 3.00" in text
     assert "ε that holds: none" in text and "not checked here" in text

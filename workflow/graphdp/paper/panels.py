@@ -162,11 +162,12 @@ def heat_map(ax: Axes, shown: pd.DataFrame, row: str, column: str, label: str) -
     table = shown.assign(**{name: pd.to_numeric(shown[name]) for name in (row, column)})
     table = table.pivot(index=row, columns=column, values="mean").sort_index(ascending=False)
     values = table.to_numpy(dtype=float)
-    low, high = np.nanmin(values), np.nanmax(values)
-    ax.imshow(values, cmap="viridis", aspect="auto", vmin=low, vmax=max(high, low + 0.1))
+    low = np.nanmin(values)
+    high = max(np.nanmax(values), low + 0.1)
+    ax.imshow(values, cmap="viridis", aspect="auto", vmin=low, vmax=high)
     for (y, x), value in np.ndenumerate(values):
         if np.isfinite(value):
-            dark = value < (low + high) / 2 + 0.1 * (high - low)
+            dark = value < low + 0.6 * (high - low)
             ax.text(x, y, f"{value:.1f}", ha="center", va="center", color="w" if dark else "k")
     ax.set_xticks(range(len(table.columns)), [f"{value:g}" for value in table.columns])
     ax.set_yticks(range(len(table.index)), [f"{value:g}" for value in table.index])

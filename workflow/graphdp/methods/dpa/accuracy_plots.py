@@ -138,6 +138,19 @@ def _by_settings(
     return summary.assign(**{name: pd.to_numeric(summary[name]) for name in by})
 
 
+def _untrained(
+    shown: pd.DataFrame, context: Mapping, experiment: str, names: Sequence[str]
+) -> list[str]:
+    """How many settings of the graphs that are shown have no result, for the remark."""
+    asked = 0
+    for dataset in set(shown["dataset"]):
+        for spec in context.get("experiments", {}).get(experiment, []):
+            if dataset in spec.get("datasets", [dataset]):
+                asked += len(spec["epsilon"]) * math.prod(len(spec[name]) for name in names)
+    lacking = asked - len(shown)
+    return [f"{lacking} of {asked} settings have no result"] if lacking > 0 else []
+
+
 def figure8(rows: pd.DataFrame, context: Mapping) -> Figure:
     """Accuracy by l_h and l_y, at a claimed ε of 4 (left) and 8, a line of panels per graph."""
     line = implemented(experiments=("layers",))
@@ -158,6 +171,7 @@ def figure8(rows: pd.DataFrame, context: Mapping) -> Figure:
                     columns = (HYPERPARAMETER_PREFIX + name for name in by)
                     heat_map(ax, mine, *columns, "l_y, rounds of labels")
         told = [claims_title(shown, "ε")] if len(shown) else []
+        told += _untrained(shown, context, "layers", by)
         finish(figure, axes, [""], absent_cells(shown, [line], context), shown, told)
         for ax in (ax for row in axes for ax in row if ax.get_ylabel()):
             ax.set_ylabel("l_h, rounds of features")
@@ -203,7 +217,8 @@ def against(
                 ax.set_xlabel(f"{label} ({deltas_of(mine)})")
                 if beside:
                     beside(ax, dataset, context)
-            finish(figure, axes, [""], absent_cells(shown, [line], context), shown, said_of(shown))
+            told = [*said_of(shown), *_untrained(shown, context, experiment, (name,))]
+            finish(figure, axes, [""], absent_cells(shown, [line], context), shown, told)
             return figure
 
     return draw
@@ -254,6 +269,8 @@ def of_graph(dataset: str) -> Callable[[pd.DataFrame, Mapping], Figure]:
     def draw(rows: pd.DataFrame, context: Mapping) -> Figure:
         others = {name: why for name, why in unavailable_in(context).items() if name == dataset}
         mine = {**context, "datasets": [dataset], "unavailable": others}
+        if dataset not in study_datasets(context):
+            mine["experiments"] = {}  # nothing is asked of it
         return whole(rows[rows["dataset"] == dataset], mine)
 
     return draw

@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from graphdp.methods.dpa.plan import PUBLISHED_DELTA
 from graphdp.methods.registry import cards
 from graphdp.paper.accuracy import COUNTS, FLOATS, typed
 from graphdp.paper.cells import (
@@ -28,6 +29,8 @@ from graphdp.paper.tables import accuracy_text, claim_label, published_text
 from graphdp.privacy.protection import is_private
 
 OFFICIAL, CORRECTED = "dpaofficial", "dpa"
+#: What the paper's ε is, also where there is nothing but its print.
+CLAIM = {"adjacency": "participant", "epsilon_status": "refuted", "delta": PUBLISHED_DELTA}
 #: Hyperparameters that most settings lack: a line that does not name one is of rows without it.
 _OPTIONAL = ("activation", "columns", "public", "scaling")
 #: Of the tidy frames, besides `FLOATS` and `COUNTS`.
@@ -206,6 +209,7 @@ def compared(
                     absent = dataset in context.get("unavailable", {})
                     why = "" if absent else line.why
                     one["missing_reason"] = why or missing_reason(cell, context)
+                    one |= CLAIM if (line.method, line.level) == (OFFICIAL, "node") else {}
                 table.append(one)
     frame = pd.DataFrame(table, columns=list(_COLUMNS))
     bare = frame["epsilon_basis"].isna() & (frame["level"] != "none")
