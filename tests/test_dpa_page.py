@@ -155,7 +155,7 @@ def test_how_far_the_authors_code_is_from_the_print():
 def test_what_a_graph_is_worth_and_what_a_model_takes():
     """Which cells reach the network without a graph, how far the corrected ones are from a guess,
     and CPU seconds, as the text has them."""
-    rows, reach = study_rows(), set()
+    rows, reach, above = study_rows(), set(), []
     for graph, classes in (("cora", 7), ("citeseer", 6)):
         own = rows[rows["dataset"] == graph]
         alone = own.loc[own["feature_layers"] == 0, "test_accuracy"].mean()
@@ -164,7 +164,7 @@ def test_what_a_graph_is_worth_and_what_a_model_takes():
         reach |= {(graph, epsilon) for (epsilon, _), mean in means.items() if mean >= alone}
         corrected = own[(own["method"] == "dpa") & (own["level"] == "node")]
         means = corrected.groupby(["epsilon", "feature_layers"])["test_accuracy"].mean()
-        assert 100 * (means.max() - 1 / classes) <= 4
+        above.append(100 * (means.max() - 1 / classes))
     assert reach == {("cora", 8), ("cora", 10)}
     private = rows[rows["level"] == "node"]
     seconds = private.groupby(["dataset", "method", "feature_layers"])["cpu_seconds"].mean()
@@ -178,6 +178,7 @@ def test_what_a_graph_is_worth_and_what_a_model_takes():
         )
     ]
     text = re.sub(r"\s+", " ", TEXT)
+    assert f"at most {max(above):.1f} points more than a guess" in text
     assert (
         "takes {:.1f} CPU seconds on Cora and {:.1f} on CiteSeer as its code runs it, corrected "
         "{:.1f} on Cora with 10 and 8 rounds and {:.1f} on CiteSeer with one of each".format(*said)
