@@ -125,6 +125,29 @@ def test_the_published_noise_is_the_classical_formula_s(capsys, epsilon):
     assert found["epsilon"] == pytest.approx(epsilon)
 
 
+@pytest.mark.parametrize(
+    ("public", "epsilon", "expected"),
+    [
+        ("labels", 4.001, {FIRST: 0.001}),
+        ("features", 4.1, {LABELS: 0.1}),
+        ("edges", 4.0, {FIRST: 0.2, LABELS: 3.8}),
+    ],
+)
+def test_what_is_public_takes_no_part_of_the_published_epsilon(capsys, public, epsilon, expected):
+    """Section 7.2.2. r is set for ε_e = 4, by equation 13; expected: phase -> its own ε."""
+    line = f"calibrate dpaofficial --level node --epsilon {epsilon} --delta 1e-5 --max-degree 6"
+    rate = 1 - math.exp(-4)
+    status, output = run(capsys, f"{line} --public {public} --dummy-rate {rate} --json")
+    found = json.loads(output.out)
+    assert (status, found["status"]) == (0, "refuted")
+    factor = math.sqrt(12) * math.sqrt(2 * math.log(1.25e5))
+    stds = {one["phase"]: one.get("noise_std") for one in found["releases"]}
+    noisy = {phase: factor / std for phase, std in stds.items() if phase != COUNTS}
+    assert noisy == pytest.approx(expected)
+    assert (COUNTS in stds) == (public != "edges")
+    assert f"The {public} are taken as public." in found["plan"]["assumptions"]
+
+
 def test_what_the_code_does_has_no_finite_epsilon():
     settings = {"max_degree": 6}
     plans = card("dpaofficial").analyses.partition(":")[2]
@@ -386,3 +409,41 @@ def test_two_official_rounds_tell_whether_two_nodes_are_neighbours(edge):
     first = (pairs @ np.eye(2) + rng.normal(0, 100, (2, 2))) / degrees[:, None]
     last = pairs @ first
     assert (last[0] == last[1]).all() == edge
+
+
+@pytest.mark.parametrize("name", ["dpa", "dpaofficial"])
+def test_without_rounds_no_edge_is_read(name):
+    made, setting = block(name, "none", feature_layers=0, label_layers=0)
+    run_it = method.fit if name == "dpa" else official.fit
+    alone = replace(
+        made.graph, indptr=np.zeros(NODES + 1, np.int64), indices=made.graph.indices[:0]
+    )
+    models = [run_it(replace(made, graph=g), [setting])[0][2] for g in (made.graph, alone)]
+    for one, other in zip(*(m.parameters.values() for m in models), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("public", ["features", "labels", "edges"])
+def test_what_is_public_is_summed_without_noise(public):
+    made, setting = block("dpaofficial", epsilon="8", max_degree=3, public=public)
+    seen = {}
+    made = replace(made, observe=lambda phase, _, __, rows: seen.setdefault(phase, rows))
+    ((_, _, model),) = official.fit(made, [setting])
+    calibrated.check_execution(made.calibrations[0], model.executed)
+    noisy = {"features": {LABELS}, "labels": {FIRST}, "edges": {FIRST, LABELS}}[public]
+    assert set(model.executed) - {COUNTS} == noisy
+    whole = {phase: bool(np.allclose(rows, np.round(rows))) for phase, rows in seen.items()}
+    assert whole[LABELS] == (LABELS not in noisy)
+
+
+def test_scaling_names_the_degrees_that_sums_are_divided_by():
+    made, setting = block("dpaofficial", max_degree=3)
+    graph, true = made.graph, np.diff(made.graph.indptr) + 1
+
+    def degrees(**changes):
+        return official.kept_pairs(graph, setting | changes, np.random.default_rng(0), False)[1]
+
+    np.testing.assert_array_equal(degrees(scaling="raw"), true)
+    np.testing.assert_array_equal(degrees(scaling="clipped"), np.minimum(true, 3))
+    np.testing.assert_array_equal(degrees(public="edges"), np.minimum(true, 3))
+    assert (degrees() > np.minimum(true, 3)).all()

@@ -163,6 +163,25 @@ def empty_panel(ax: Axes, reason: str) -> None:
     ax.grid(False)
 
 
+def heat_map(ax: Axes, shown: pd.DataFrame, row: str, column: str, label: str) -> None:
+    """Means by two hyperparameters, `row` upwards and `column` (named `label`) to the right, each
+    written into its field; the colours span the panel's own values, at least 0.1 of them."""
+    table = shown.assign(**{name: pd.to_numeric(shown[name]) for name in (row, column)})
+    table = table.pivot(index=row, columns=column, values="mean").sort_index(ascending=False)
+    values = table.to_numpy(dtype=float)
+    low = np.nanmin(values)
+    high = max(np.nanmax(values), low + 0.1)
+    ax.imshow(values, cmap="viridis", aspect="auto", vmin=low, vmax=high)
+    for (y, x), value in np.ndenumerate(values):
+        if np.isfinite(value):
+            dark = value < low + 0.6 * (high - low)
+            ax.text(x, y, f"{value:.1f}", ha="center", va="center", color="w" if dark else "k")
+    ax.set_xticks(range(len(table.columns)), [f"{value:g}" for value in table.columns])
+    ax.set_yticks(range(len(table.index)), [f"{value:g}" for value in table.index])
+    ax.set_xlabel(label)
+    ax.grid(False)
+
+
 def summary_of(rows: pd.DataFrame, context: Mapping, experiment: str, by: str) -> pd.DataFrame:
     """Mean and interval per cell and value of `by`, the other hyperparameters selected for each."""
     mine = experiment_rows(rows, context, experiment)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from graphdp.methods.card import ROWS, Card, Stage, whole
-from graphdp.methods.settings import PositiveFloat, PositiveInt, Settings
+from graphdp.methods.settings import NonNegativeInt, PositiveFloat, PositiveInt, Settings
 from graphdp.privacy.protection import Words
 
 PARTIES = Field(3, description="m, the computing parties")
@@ -32,6 +32,20 @@ class Training(Settings):
     weight_decay: float = Field(5e-4, ge=0, allow_inf_nan=False, description="Adam's L2 penalty")
     dropout: float = Field(0.5, ge=0, lt=1, description="dropout before the last layer")
     epochs: PositiveInt = Field(200, description="most passes over the training nodes")
+
+
+class Public(Training):
+    """Without noise."""
+
+    feature_layers: NonNegativeInt = Field(
+        10, description="l_h, the rounds of sums of features; 0: a user's own row, no graph"
+    )
+    label_layers: NonNegativeInt = Field(
+        8, description="l_y, the rounds of sums of labels; 0: a user's own label, no graph"
+    )
+    activation: Literal["none"] | None = Field(
+        None, description="none: no ReLU in the network, as in the paper's Table 8"
+    )
 
 
 class Shared(Training):
@@ -98,11 +112,21 @@ class Official(Training):
     shares: PositiveInt = SHARES
     dummy_rate: PositiveFloat = Field(0.5, lt=1, description="r of the geometric dummies")
     feature_share: PositiveFloat = Field(0.05, lt=1, description="ε_h as a share of ε")
+    public: Literal["features", "labels", "edges"] | None = Field(
+        None,
+        description="what is taken as public, and so has neither noise nor a part of ε (the "
+        "paper's ablations)",
+    )
+    scaling: Literal["raw", "clipped"] | None = Field(
+        None,
+        description="the degrees that sums are divided by: the true ones, or those of the cut "
+        "lists; if not given, these with the dummies",
+    )
 
 
 _PLAN = ("feature_layers", "label_layers", "max_degree", "parties", "shares", "colluding",
          "feature_share", "label_share", "adjacency", "non_negative")  # fmt: skip
-_OFFICIAL = ("max_degree", "parties", "shares", "dummy_rate", "feature_share")
+_OFFICIAL = ("max_degree", "parties", "shares", "dummy_rate", "feature_share", "public")
 
 
 def plan_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:
@@ -124,7 +148,7 @@ CARDS = (
     Card(
         name="dpa",
         title="DPA-GNN",
-        levels={"none": Training, "edge": Edge, "node": Node},
+        levels={"none": Public, "edge": Edge, "node": Node},
         plan=plan_settings,
         analyses=f"{PLAN}:analyses",
         stages=(Stage("fit", "graphdp.methods.dpa.method:fit", settings=whole, store=ROWS),),
@@ -140,7 +164,7 @@ CARDS = (
     Card(
         name="dpaofficial",
         title="DPA-GNN",
-        levels={"none": Training, "node": Official},
+        levels={"none": Public, "node": Official},
         plan=official_plan_settings,
         analyses=f"{PLAN}:published_analyses",
         stages=(Stage("fit", "graphdp.methods.dpa.official:fit", settings=whole, store=ROWS),),

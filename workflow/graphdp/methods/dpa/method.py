@@ -172,7 +172,7 @@ class _Rounds:
 
     def run(self, stream: str, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(h, M) of a stream's last round, float64 (n, C) each."""
-        rows = project(rows)
+        sums = rows = project(rows)
         for number in range(self._setting[f"{stream.rstrip('s')}_layers"]):
             if self._runs:
                 sums = self._noisy(self._round(stream, number, rows.shape[1]), rows)

@@ -3,7 +3,7 @@
 z = relu(x W + b), dropout, z V + c; Adam with an L2 penalty, all training nodes at once. Weights
 start uniform within 1/√(width of the layer). Every fifth epoch the loss on the validation nodes'
 targets is looked at; training ends when it was not below its least for the tenth time in a row. The
-last weights are kept.
+last weights are kept. `activation: none` leaves relu out.
 """
 
 from typing import Any
@@ -53,7 +53,8 @@ def train(
     keep, least, misses, history = 1 - setting["dropout"], np.inf, 0, []
 
     def scores(rows: torch.Tensor, training: bool = False) -> torch.Tensor:
-        z = torch.relu(torch.addmm(p["b"], rows, p["W"]))
+        z = torch.addmm(p["b"], rows, p["W"])
+        z = z if setting.get("activation") == "none" else torch.relu(z)
         if training and keep < 1:
             z = z * torch.empty_like(z).bernoulli_(keep, generator=coins) / keep
         return torch.addmm(p["c"], z, p["V"])

@@ -12,7 +12,8 @@ itself, and that pair counts in D; a key with more than D pairs loses some at ra
 them; dummies are 1 + a geometric number; validation nodes send their labels; the last weights are
 kept. Here D is given, where the code takes a quantile of the degrees (Cora, 0.8: 6). The noise is
 that of `graphdp.noise`, not numpy's; shares, which add up to nothing, are left out. Level none:
-all pairs, no dummies, no noise.
+all pairs, no dummies, no noise. `scaling` takes other degrees for d; of what is `public` features
+or labels have no noise, and edges no dummies.
 """
 
 from typing import Any
@@ -45,7 +46,9 @@ def _fit(block: Block, seed: int, setting: dict[str, Any]) -> Any:
     executed: dict[str, Execution] = {}
 
     def rounds(rows: np.ndarray, phase: str, count: int) -> np.ndarray:
-        planned = block.phase(official_plan_settings(block.level, setting), seed, phase)
+        planned = None
+        if setting.get("public") != ("labels" if phase == LABELS else "features"):
+            planned = block.phase(official_plan_settings(block.level, setting), seed, phase)
         for number in range(count):
             rows = pairs @ rows
             if number == 0 and planned is not None:
@@ -82,9 +85,11 @@ def _noisy(rows: np.ndarray, run: Execution, name: tuple) -> tuple[np.ndarray, E
 def kept_pairs(
     graph: Any, setting: dict[str, Any], rng: np.random.Generator, whole: bool
 ) -> tuple[sparse.csr_matrix, np.ndarray]:
-    """Ã, (n, n) with a row per key, and the degrees with dummies, (n,). whole: all pairs, none."""
+    """Ã, (n, n) with a row per key, and what sums are divided by, (n,): degrees with dummies, or
+    others if `scaling` says so. whole: all pairs, no dummies."""
     n = graph.num_nodes
-    senders = np.repeat(np.arange(n), np.diff(graph.indptr))
+    held = np.diff(graph.indptr)
+    senders = np.repeat(np.arange(n), held)
     keys = np.concatenate([graph.indices, np.arange(n)])
     senders = np.concatenate([senders, np.arange(n)])
     counts = np.zeros(n)
@@ -95,7 +100,10 @@ def kept_pairs(
         place = np.arange(len(keys)) - first[keys]
         kept = place < setting["max_degree"]
         keys, senders = keys[kept], senders[kept]
-        counts += rng.geometric(setting["dummy_rate"], n)
+        dummies = rng.geometric(setting["dummy_rate"], n)
+        if "scaling" not in setting and setting.get("public") != "edges":
+            counts += dummies
     counts += np.bincount(keys, minlength=n)
     ones = np.ones(len(keys))
-    return sparse.csr_matrix((ones, (keys, senders)), shape=(n, n)), counts
+    pairs = sparse.csr_matrix((ones, (keys, senders)), shape=(n, n))
+    return pairs, held + 1.0 if setting.get("scaling") == "raw" else counts

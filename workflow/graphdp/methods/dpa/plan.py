@@ -247,6 +247,8 @@ def analyses(level: str, settings: dict[str, Any], num_train: int | None) -> tup
 
 #: δ of each of the two Gaussian releases (section 7.1.4).
 PUBLISHED_DELTA = 1e-5
+_PUBLIC = ("features", "labels", "edges")
+PUBLIC = "The {} are taken as public."
 
 
 def dummy_epsilon(dummy_rate: float, parties: int, shares: int) -> float:
@@ -272,11 +274,14 @@ def published_plan(
     shares: int = 2,
     dummy_rate: float = 0.5,
     feature_share: float = 0.05,
+    public: str | None = None,
 ) -> Plan:
     """DPA-GNN as published and as its code sets its noise: one noisy round for each stream.
 
     node: ε = ε_h + ε_e + ε_y with ε_h = feature_share · ε, ε_e of the dummies, S = √(2 D)
     (equation 32, where D leaves out the self-loop that the code's D counts). The claim is refuted.
+    public: "features", "labels" or "edges", which then have no part of ε (section 7.2.2); of a
+    single noisy stream ε is what ε_e leaves.
     none: no privacy, ε = ∞ only.
 
     Raises GraphDPError for missing, wrong or unknown settings.
@@ -288,14 +293,28 @@ def published_plan(
             raise GraphDPError(f"{name} has no level {level}; choose node or none")
         return not_private(name)
     check_given(name, max_degree=max_degree)
+    if public not in (None, *_PUBLIC):
+        raise GraphDPError(f"{name}: public is {public!r}; choose one of {', '.join(_PUBLIC)}")
     bound = Sensitivity(
         math.sqrt(2 * max_degree), "sqrt(2*max_degree)", "equation 32 and appendix A.2 (refuted)"
     )
-    edges = dummy_epsilon(dummy_rate, parties, shares)
+    edges = dummy_epsilon(dummy_rate, parties, shares) if public != "edges" else 0.0
+    one_stream = public in ("features", "labels")
     streams = (
-        (FIRST, "first sums of features", feature_share, False),
-        (LABELS, "first sums of labels", 1 - feature_share, True),
+        ("features", FIRST, "first sums of features", feature_share, False),
+        ("labels", LABELS, "first sums of labels", 1 - feature_share, True),
     )
+    noisy = tuple(
+        ClassicalGaussian(
+            query, bound, 1.0 if one_stream else share, edges, pays or one_stream,
+            PUBLISHED_DELTA, phase,
+        )
+        for stream, phase, query, share, pays in streams
+        if stream != public
+    )  # fmt: skip
+    if public != "edges":
+        one_key = Sensitivity(1.0, "1", "Theorem 1 (one key)")
+        noisy += (FixedPureRelease("numbers of pairs by key", one_key, edges, COUNTS),)
     return Plan(
         method=name,
         level="node",
@@ -303,28 +322,22 @@ def published_plan(
         basis="as_published",
         status="refuted",
         assumptions=(
-            _LATER_ROUNDS,
-            _DUMMIES_ONE_KEY,
-            _CLASSICAL,
-            _BOUND_IS_PRIVATE,
-            _TWO_DELTAS,
+            *_refutations(public),
+            *(() if one_stream else (_TWO_DELTAS,)),
             SHUFFLER_IS_TRUSTED,
             SELECTION_IS_UNCOUNTED,
         ),
         own_row_covered=False,
-        mechanisms=(
-            *(
-                ClassicalGaussian(query, bound, share, edges, pays, PUBLISHED_DELTA, phase)
-                for phase, query, share, pays in streams
-            ),
-            FixedPureRelease(
-                "numbers of pairs by key",
-                Sensitivity(1.0, "1", "Theorem 1 (one key)"),
-                edges,
-                COUNTS,
-            ),
-        ),
+        mechanisms=noisy,
     )
+
+
+def _refutations(public: str | None) -> tuple[str, ...]:
+    """Why the claim does not hold, with what is taken as public."""
+    if public == "edges":
+        return PUBLIC.format(public), _RECEIVERS_CUT, _CLASSICAL
+    told = (_LATER_ROUNDS, _DUMMIES_ONE_KEY, _CLASSICAL, _BOUND_IS_PRIVATE)
+    return (PUBLIC.format(public), *told) if public else told
 
 
 def published_analyses(
@@ -332,7 +345,9 @@ def published_analyses(
 ) -> tuple[Plan, ...]:
     """The claim, what the code does about it, and what is known of it: nothing."""
     plan = published_plan(level, **settings)
-    if level == "none":
+    # Where edges are public no round reads them in secret, and how many pairs a user may send is
+    # not bounded: there is nothing more to compute.
+    if level == "none" or settings.get("public") == "edges":
         return (plan,)
     later = UnnoisedRelease(query="sums by key of rounds after the first", phase=LATER)
     run = replace(

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -29,6 +28,7 @@ from graphdp.paper.panels import (
     draw_line,
     empty_panel,
     finish,
+    heat_map,
     reason_of,
     set_ticks,
     share_y,
@@ -148,7 +148,7 @@ def heat_maps(experiment: str) -> Callable[[pd.DataFrame, Mapping], Figure]:
                     if shown.empty:
                         empty_panel(ax, _why(dataset, asked_of, context))
                     else:
-                        _heat(ax, shown, *by)
+                        heat_map(ax, shown, *by, "neighbours read in testing, N_test")
             private = summary[summary["epsilon"] != "inf"]
             told = [claims_title(private, "ε")] if len(private) else []
             finish(figure, axes, [""], _absent(summary, asked_of, context), summary, told)
@@ -159,22 +159,6 @@ def heat_maps(experiment: str) -> Callable[[pd.DataFrame, Mapping], Figure]:
             return figure
 
     return draw
-
-
-def _heat(ax: Axes, shown: pd.DataFrame, row: str, column: str) -> None:
-    table = shown.assign(**{name: pd.to_numeric(shown[name]) for name in (row, column)})
-    table = table.pivot(index=row, columns=column, values="mean").sort_index(ascending=False)
-    values = table.to_numpy(dtype=float)
-    low, high = np.nanmin(values), np.nanmax(values)
-    ax.imshow(values, cmap="viridis", aspect="auto", vmin=low, vmax=max(high, low + 0.1))
-    for (y, x), value in np.ndenumerate(values):
-        if np.isfinite(value):
-            dark = value < (low + high) / 2 + 0.1 * (high - low)
-            ax.text(x, y, f"{value:.1f}", ha="center", va="center", color="w" if dark else "k")
-    ax.set_xticks(range(len(table.columns)), [f"{value:g}" for value in table.columns])
-    ax.set_yticks(range(len(table.index)), [f"{value:g}" for value in table.index])
-    ax.set_xlabel("neighbours read in testing, N_test")
-    ax.grid(False)
 
 
 def _by_dataset(

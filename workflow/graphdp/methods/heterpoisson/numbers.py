@@ -11,14 +11,13 @@ reads them. Where not said otherwise everything is PubMed's: 15,773 training nod
 import math
 import sys
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
-from graphdp import io
 from graphdp.errors import GraphDPError
+from graphdp.paper.shipped import Line, lines_of, make_lines
 
 FILE = Path(__file__).with_name("numbers.csv")
 PUBMED, BATCH, EPOCHS = 15_773, 4096, 9
@@ -40,7 +39,6 @@ TAIL_EPSILONS = (0.5, 0.75, 1, 1.25, 1.5, 2, 2.5, 3, 4, 6, 8, 12, 16, 24, 32, 48
 CHI = tuple(k / 10 for k in range(1, 11))
 #: Coordinates of the noise in the attack: those of the network (SAGE, 500 features, hidden 128).
 COORDINATES = 128_771
-Line = tuple[str, str, float, float]
 
 
 def default_delta(nodes: int) -> float:
@@ -264,10 +262,7 @@ def tails() -> Iterator[Line]:
             yield "tail", series, epsilon, value
 
 
-def shipped(figure: str) -> pd.DataFrame:
-    """The lines of a figure: series (str), x, y (float64)."""
-    found = pd.read_csv(FILE)
-    return found.loc[found["figure"] == figure, ["series", "x", "y"]].reset_index(drop=True)
+shipped = partial(lines_of, FILE)
 
 
 #: Figure -> what makes its lines.
@@ -279,23 +274,8 @@ MADE = {
 }
 
 
-def main(names: list[str] | None = None) -> None:
-    """The command of the module's docstring. Raises `GraphDPError` for an unknown figure."""
-    names = names or list(MADE)
-    if unknown := [name for name in names if name not in MADE]:
-        raise GraphDPError(f"no figure is called {unknown[0]!r}; there are {', '.join(MADE)}")
-    columns = ["figure", "series", "x", "y"]
-    frame = pd.read_csv(FILE) if FILE.exists() else pd.DataFrame(columns=columns)
-    parts = {name: frame[frame["figure"] == name] for name in MADE}
-    for name in names:
-        made = pd.DataFrame(list(MADE[name]()), columns=columns)
-        parts[name] = made.assign(y=[float(f"{value:.6g}") for value in made["y"]])
-    with io.atomic_path(FILE) as temporary:
-        pd.concat(parts.values()).to_csv(temporary, index=False, lineterminator="\n")
-
-
 if __name__ == "__main__":
     try:
-        main(sys.argv[1:])
+        make_lines(FILE, MADE, sys.argv[1:])
     except GraphDPError as error:
         sys.exit(f"error: {error}")

@@ -1,0 +1,128 @@
+"""DPA-GNN's figures from rows."""
+
+import numpy as np
+import pytest
+
+import dpa_fixture as fixture
+from dpa_fixture import at, expected
+from graphdp.methods.dpa import paper_tables as printed
+from graphdp.methods.dpa.figures import FIGURES, TABLES
+from graphdp.paper import rows
+
+
+@pytest.fixture(scope="module")
+def study():
+    return fixture.study()
+
+
+@pytest.fixture(scope="module")
+def context(study):
+    return fixture.context(study)
+
+
+@pytest.fixture(scope="module")
+def frame(study, tmp_path_factory):
+    path = tmp_path_factory.mktemp("rows") / "rows.csv"
+    return rows.read_rows(fixture.write_rows(study, path))
+
+
+@pytest.fixture(scope="module")
+def table3(frame, context):
+    return TABLES["dpa_table3"].make(frame, context)
+
+
+def lines_of(ax):
+    return {
+        line.get_label(): np.column_stack([line.get_xdata(), line.get_ydata()]).astype(float)
+        for line in ax.get_lines()
+        if not line.get_label().startswith("_")
+    }
+
+
+def told(figure):
+    texts = [t.get_text() for t in figure.findobj(lambda o: hasattr(o, "get_text"))]
+    return " ".join(texts).replace("\n", " ").replace("\u00a0", " ")
+
+
+def test_a_graphs_figure_draws_the_tables_means_and_the_print(frame, context, table3):
+    figure = FIGURES["dpa_cora"].draw(frame, context)
+    node, edge = figure.axes
+    assert [node.get_title(), edge.get_title()] == ["cora, node level", "cora, edge level"]
+    tokens = ("2", "4", "6", "8", "10")
+    for ax, name, line, group in (
+        (node, "as implemented", "DPA-GNN, as implemented", "ε_h = 5 % of ε"),
+        (node, "corrected", printed.NODE.title, ""),
+        (edge, "corrected, 1 and 1 rounds", printed.EDGE_ONCE.title, ""),
+    ):
+        means_of = [at(table3, line, "cora", e, group)["mean"] for e in tokens]
+        assert list(lines_of(ax)[name][:, 1]) == pytest.approx(means_of)
+    (container,) = node.containers
+    assert [y for _, y in container[0].get_xydata()] == [27.1, 66.8, 74.5, 77.4, 78.4]
+    assert not edge.containers
+    assert "refuted, ε that holds: none" in told(figure)
+    gone = FIGURES["dpa_citeseer"].draw(frame, context)
+    assert "not downloaded" in told(gone)
+
+
+def test_no_panel_has_more_than_six_series(frame, context):
+    for name, one in FIGURES.items():
+        for ax in one.draw(frame, context).axes:
+            # A band or bar belongs to its line.
+            labels = ax.get_legend_handles_labels()[1]
+            assert len(set(labels)) <= 6, (name, labels)
+
+
+def test_parts_of_epsilon_stand_where_they_belong(study, frame, context):
+    ax = FIGURES["dpa_figure4"].draw(frame, context).axes[0]
+    lines = lines_of(ax)
+    assert set(lines) == {"as implemented, ε_e = 4", "as implemented, ε_e = 8"}
+    eight = lines["as implemented, ε_e = 8"]
+    assert list(eight[:, 0]) == [0.001, 0.01, 0.1, 1, 2]
+    whole = expected(
+        study, "features_edges", "dpaofficial", "cora", "9", public="labels"
+    )  # fmt: skip
+    assert 0 <= eight[3, 1] - whole <= 0.4
+    ax = FIGURES["dpa_figure5"].draw(frame, context).axes[0]
+    assert lines_of(ax)["as implemented, ε_e = 4"][:, 0].tolist() == [0.1, 1, 2, 3, 4]
+
+
+def test_heat_maps_and_hyperparameters(study, frame, context):
+    panels = {ax.get_title(): ax for ax in FIGURES["dpa_figure8"].draw(frame, context).axes}
+    values = panels["computers, claimed ε = 8"].images[0].get_array()
+    assert values.shape == (5, 5)
+    assert not np.ma.is_masked(values) and np.isfinite(values).all()
+    whole = expected(
+        study, "layers", "dpaofficial", "computers", "8", feature_layers=4, label_layers=10
+    )
+    assert 0 <= values[3, 4] - whole <= 0.4  # l_h upwards from 2, l_y to the right
+    few = frame[frame["hp_feature_layers"].isin([8, 10]) | (frame["dataset"] == "cora")]
+    assert "30 of 100 settings have no result" in told(FIGURES["dpa_figure8"].draw(few, context))
+    ax = FIGURES["dpa_figure9"].draw(frame, context).axes[1]
+    assert [t.get_text() for t in ax.get_xticklabels()] == ["9", "17", "31", "49", "2993"]
+    figure = FIGURES["dpa_figure10"].draw(frame, context)
+    bars = next(ax for ax in figure.axes if ax.get_ylabel() == "dummies, thousands").patches
+    assert [bar.get_height() for bar in bars] == pytest.approx(
+        [2.708 / r for r in (0.1, 0.3, 0.5, 0.7, 0.9)]
+    )
+
+
+def test_central_methods_stand_by_what_their_epsilon_is(frame, context):
+    left, right, *_ = FIGURES["dpa_figure7"].draw(frame, context).axes
+    assert set(lines_of(left)) == {
+        "DPA-GNN-NDP (as implemented)", "Naive DP-SGD (as implemented)", "GAP-NDP",
+        "HeterPoisson-SML-NDP (as implemented)", "DPDGC-NDP (as implemented)",
+    }  # fmt: skip
+    assert set(lines_of(right)) == {
+        "DPA-GNN-NDP", "MLP-DP", "ProGAP-NDP", "HeterPoisson-NDP", "DPDGC-NDP",
+    }  # fmt: skip
+
+
+def test_without_rows_every_figure_says_why(context, frame):
+    of_rows = [
+        *(name for name, one in FIGURES.items() if one.of_study),
+        *(name for name, one in FIGURES.items() if one.title.startswith("DPA-GNN on")),
+    ]
+    assert len(of_rows) == 12
+    for name in of_rows:
+        figure = FIGURES[name].draw(frame.iloc[:0], context)
+        assert "no results" in told(figure), name

@@ -1,0 +1,292 @@
+"""DPA-GNN's figures that are made from rows: accuracies against ε and settings, and heat maps.
+
+The printed figures carry no numbers that can be read, so that only those of Table 3 stand beside.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from graphdp.methods.dpa.graph_panels import (
+    CLAIMED,
+    COLUMNS,
+    Drawn,
+    absent_cells,
+    by_graph,
+    by_graph_and_side,
+    deltas_of,
+    empty,
+    of_method,
+    said_of,
+    series,
+    why_not,
+)
+from graphdp.methods.dpa.paper_tables import (
+    EDGE,
+    EDGE_ONCE,
+    NO_GRAPH,
+    NODE,
+    NODE_ONCE,
+    OFFICIAL,
+    PLAIN,
+    TABLE3,
+    Line,
+    implemented,
+    printed_cells,
+)
+from graphdp.methods.registry import cards
+from graphdp.paper import style
+from graphdp.paper.cells import study_datasets
+from graphdp.paper.labels import method_label
+from graphdp.paper.panels import (
+    claims_title,
+    draw_line,
+    empty_panel,
+    finish,
+    heat_map,
+    set_ticks,
+    unavailable_in,
+)
+from graphdp.paper.rows import HYPERPARAMETER_PREFIX
+from graphdp.paper.select import select_best, summarise
+
+#: Of the network without a graph, whichever method it is compared with.
+_WITHOUT_LOOK = {"color": "#333333", "marker": "o"}
+_PRINT_LOOK = {"color": "#d55e00", "marker": "D", "markersize": 6, "markerfacecolor": "none"}
+
+# --- Figures 3 to 7 -------------------------------------------------------------------------------
+
+_FIVE = {"feature_share": 0.05}
+figure3 = by_graph(
+    (
+        of_method(
+            Line("", OFFICIAL, "none", ("edges_only",)), "as implemented, no noise at any ε_e"
+        ),
+        of_method(Line("", "dpa", "edge", ("edges_only",)), "corrected, 2 and 2 rounds"),
+    ),
+)
+
+
+def _by_edges(experiment: str, public: str) -> tuple[Drawn, ...]:
+    """Figures 4 and 5: a line for each ε_e, against what is left of ε."""
+    lines = []
+    for edges in (4, 8):
+        settings = {"dummy_rate": 1 - math.exp(-edges), "public": public}
+        lines.append(
+            (
+                f"as implemented, ε_e = {edges}",
+                implemented(experiments=(experiment,), settings=settings),
+                lambda cell, edges=edges: round(float(cell["epsilon"]) - edges, 6),
+            )
+        )
+    return series(lines)
+
+
+figure4 = by_graph(_by_edges("features_edges", "labels"), "ε_h", log=True)
+figure5 = by_graph(_by_edges("edges_labels", "features"), "ε_y", log=True)
+figure6 = by_graph(
+    (of_method(implemented(experiments=("features_labels",), settings={"public": "edges"}),
+                "as implemented"),)
+)  # fmt: skip
+
+
+def _other(method: str, experiment: str) -> Drawn:
+    line = Line("", method, experiments=(experiment,))
+    return of_method(line, method_label(method, "node"))
+
+
+figure7 = by_graph_and_side(
+    {
+        "by the papers' claims": (
+            of_method(implemented(settings=_FIVE), method_label(OFFICIAL, "node")),
+            *(
+                _other(method, "central_published")
+                for method in ("naiveofficial", "gap", "heterpoissonofficial", "dpdgcofficial")
+                if method in cards()
+            ),
+        ),
+        "with an ε that holds": (
+            of_method(NODE, method_label("dpa", "node")),
+            *(
+                _other(method, experiment)
+                for method, experiment in (
+                    ("mlp", "central"), ("progap", "central"), ("heterpoisson", "central"),
+                    ("dpdgc", "central_replaced"),
+                )
+                if method in cards()
+            ),
+        ),
+    }
+)  # fmt: skip
+
+
+# --- Figures 8 to 10 ------------------------------------------------------------------------------
+
+
+def _by_settings(
+    rows: pd.DataFrame, context: Mapping, line: Line, names: Sequence[str]
+) -> pd.DataFrame:
+    """The results of a line for each value of hyperparameters, with a column for each."""
+    by = [HYPERPARAMETER_PREFIX + name for name in names]
+    found = line.rows(rows, context)
+    if not set(by) <= set(found.columns):
+        return pd.DataFrame(columns=[*COLUMNS, *by])
+    summary = summarise(select_best(found, by)[0], by)
+    return summary.assign(**{name: pd.to_numeric(summary[name]) for name in by})
+
+
+def _untrained(
+    shown: pd.DataFrame, context: Mapping, experiment: str, names: Sequence[str]
+) -> list[str]:
+    """How many settings of the graphs that are shown have no result, for the remark."""
+    asked = 0
+    for dataset in set(shown["dataset"]):
+        for spec in context.get("experiments", {}).get(experiment, []):
+            if dataset in spec.get("datasets", [dataset]):
+                asked += len(spec["epsilon"]) * math.prod(len(spec[name]) for name in names)
+    lacking = asked - len(shown)
+    return [f"{lacking} of {asked} settings have no result"] if lacking > 0 else []
+
+
+def figure8(rows: pd.DataFrame, context: Mapping) -> Figure:
+    """Accuracy by l_h and l_y, at a claimed ε of 4 (left) and 8, a line of panels per graph."""
+    line = implemented(experiments=("layers",))
+    by = ("feature_layers", "label_layers")
+    shown = _by_settings(rows, context, line, by)
+    with style.theme():
+        datasets = [name for name in study_datasets(context) if name in set(shown["dataset"])]
+        figure, axes = style.panels(max(len(datasets), 1), 2)
+        if not datasets:
+            empty(axes, line, context)
+        for dataset, row in zip(datasets, axes, strict=False):
+            for epsilon, ax in zip(("4", "8"), row, strict=True):
+                ax.set_title(f"{dataset}, claimed ε = {epsilon}")
+                mine = shown[(shown["dataset"] == dataset) & (shown["epsilon"] == epsilon)]
+                if mine.empty:
+                    empty_panel(ax, why_not(dataset, line, context))
+                else:
+                    columns = (HYPERPARAMETER_PREFIX + name for name in by)
+                    heat_map(ax, mine, *columns, "l_y, rounds of labels")
+        told = [claims_title(shown, "ε")] if len(shown) else []
+        told += _untrained(shown, context, "layers", by)
+        finish(figure, axes, [""], absent_cells(shown, [line], context), shown, told)
+        for ax in (ax for row in axes for ax in row if ax.get_ylabel()):
+            ax.set_ylabel("l_h, rounds of features")
+        return figure
+
+
+def against(
+    experiment: str,
+    name: str,
+    label: str,
+    even: bool = False,
+    beside: Callable[[Axes, str, Mapping], None] | None = None,
+) -> Callable[[pd.DataFrame, Mapping], Figure]:
+    """Figures 9 and 10: accuracy against a hyperparameter, a line per ε, a panel per graph.
+
+    even: whether its values stand at equal distances. beside: draws what else a panel shows.
+    """
+    line, column = implemented(experiments=(experiment,)), HYPERPARAMETER_PREFIX + name
+
+    def draw(rows: pd.DataFrame, context: Mapping) -> Figure:
+        shown = _by_settings(rows, context, line, (name,))
+        tokens = sorted(set(shown["epsilon"]), key=float)
+        with style.theme():
+            datasets = [one for one in study_datasets(context) if one in set(shown["dataset"])]
+            figure, axes, titled = style.titled_panels(datasets)
+            if not datasets:
+                empty(axes, line, context)
+            colours = style.series_colours(len(tokens))
+            for dataset, ax in zip(datasets, titled, strict=False):
+                mine = shown[shown["dataset"] == dataset]
+                values = sorted(set(mine[column]))
+                for token, colour, marker in zip(
+                    tokens, colours, style.SERIES_MARKERS, strict=False
+                ):
+                    own = mine[mine["epsilon"] == token].sort_values(column)
+                    look = {"color": colour, "marker": marker, **CLAIMED}
+                    x = own[column].map(values.index) if even else own[column]
+                    draw_line(ax, x, own, label=f"claimed ε = {token}", **look)
+                if even:
+                    ax.set_xticks(range(len(values)), [f"{value:g}" for value in values])
+                else:
+                    set_ticks(ax, values)
+                ax.set_xlabel(f"{label} ({deltas_of(mine)})")
+                if beside:
+                    beside(ax, dataset, context)
+            told = [*said_of(shown), *_untrained(shown, context, experiment, (name,))]
+            finish(figure, axes, [""], absent_cells(shown, [line], context), shown, told)
+            return figure
+
+    return draw
+
+
+def dummies(ax: Axes, dataset: str, context: Mapping) -> None:
+    """How many dummies a graph gets at each r, as bars: 1 / r for each node, as the code draws them
+    (equation 27 would give (1 - r) / r)."""
+    nodes = context["statistics"][dataset]["nodes"]
+    other, rates = ax.twinx(), ax.get_xticks()
+    other.bar(rates, [nodes / rate / 1000 for rate in rates], width=0.06, color="0.87", zorder=0)
+    other.set_ylabel("dummies, thousands")
+    other.grid(False)
+    ax.set_zorder(other.get_zorder() + 1)
+    ax.patch.set_visible(False)
+
+
+figure9 = against("clipping", "max_degree", "D, of c = 20, 40, 60, 80 and 100 %", even=True)
+figure10 = against("dummies", "dummy_rate", "r", beside=dummies)
+
+
+# --- beyond the paper -----------------------------------------------------------------------------
+
+_NO_GRAPH = Drawn(NO_GRAPH, "no graph, no noise", _WITHOUT_LOOK)
+_ROUND = {"linestyle": "-.", "markersize": 6, "markerfacecolor": "white"}
+
+
+def of_graph(dataset: str) -> Callable[[pd.DataFrame, Mapping], Figure]:
+    """The figure of one graph: at node level as implemented, the print, corrected with the paper's
+    rounds and with one of each stream; at edge level corrected; and the network without a graph,
+    which at edge level has ε = 0."""
+    sides = {
+        "node level": (
+            of_method(implemented(settings=_FIVE), "as implemented"),
+            of_method(NODE, "corrected"),
+            of_method(NODE_ONCE, "corrected, 1 and 1 rounds", **_ROUND),
+            of_method(PLAIN, "as implemented, no noise"),
+            _NO_GRAPH,
+        ),
+        "edge level": (
+            of_method(EDGE, "corrected"),
+            of_method(EDGE_ONCE, "corrected, 1 and 1 rounds", **_ROUND),
+            _NO_GRAPH,
+        ),
+    }
+    whole = by_graph_and_side(sides, beside=_draw_print)
+
+    def draw(rows: pd.DataFrame, context: Mapping) -> Figure:
+        others = {name: why for name, why in unavailable_in(context).items() if name == dataset}
+        mine = {**context, "datasets": [dataset], "unavailable": others}
+        if dataset not in study_datasets(context):
+            mine["experiments"] = {}  # nothing is asked of it
+        return whole(rows[rows["dataset"] == dataset], mine)
+
+    return draw
+
+
+def _draw_print(ax: Axes, dataset: str, side: str, context: Mapping) -> None:
+    """Table 3's accuracies with their deviations, in the panel of node level."""
+    line = next(one for one in TABLE3 if one.method == OFFICIAL)
+    found = printed_cells(context, "Table 3", line)
+    mine = [(cell[3], one) for cell, one in found.items() if cell[0] == dataset]
+    if mine and side == "node level":
+        ax.errorbar(
+            [float(epsilon) for epsilon, _ in mine],
+            [one["published_mean"] for _, one in mine],
+            yerr=[one["published_ci"] for _, one in mine],
+            label="paper",
+            linestyle="none",
+            **_PRINT_LOOK,
+        )

@@ -1,0 +1,87 @@
+"""DPA-GNN's figures that no trained model is in: degrees as parties see them, and costs."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from graphdp.methods.dpa import numbers
+from graphdp.paper import style
+from graphdp.paper.panels import set_ticks
+
+_BARS = ("#88ccee", "#ddcc77", "#999999")
+#: Links, in the order of a round, and their looks.
+_LINKS = {
+    "users to shuffler": ("#332288", "o"),
+    "shuffler to parties": ("#117733", "s"),
+    "parties to server": ("#882255", "^"),
+}
+_AXES = {
+    "m": "m, parties (t = 2, n = 1,000)",
+    "t": "t, shares (m = 6, n = 1,000)",
+    "n": "n, users (m = 3, t = 2)",
+}
+
+
+def figure11(rows: pd.DataFrame, context: Mapping) -> Figure:
+    """Ten nodes of each graph: pairs of their key, with dummies, and what three parties see."""
+    lines = numbers.shipped("degrees")
+    with style.theme():
+        names = list(numbers.RATES)
+        figure, _, titled = style.titled_panels(names)
+        for name, ax in zip(names, titled, strict=True):
+            for party, colour in enumerate(_BARS, 1):
+                seen = lines[lines["series"] == f"{name}, party {party}"]
+                ax.bar(seen["x"] + 0.25 * (party - 2), seen["y"], 0.25, color=colour,
+                       label=f"party {party}")  # fmt: skip
+            for what, colour, marker in (
+                ("pairs", "#0173b2", "o"), ("with dummies", "#d55e00", "s"),
+            ):  # fmt: skip
+                mine = lines[lines["series"] == f"{name}, {what}"]
+                label = "pairs of its key" if what == "pairs" else what
+                ax.plot(mine["x"], mine["y"], color=colour, marker=marker, label=label)
+            ax.set_xticks(range(1, numbers.NODES + 1))
+            ax.set_xlabel("node")
+            ax.set_ylabel("pairs")
+            ax.yaxis.get_major_locator().set_params(integer=True)
+            ax.grid(False, axis="x")
+        _legend(figure, titled[0], 5)
+        return figure
+
+
+def cost(rows: pd.DataFrame, context: Mapping) -> Figure:
+    """Bytes by link (above) and seconds (below) of one model, against m, t and n."""
+    lines = numbers.shipped("cost")
+    with style.theme():
+        figure, axes = style.panels(2, len(_AXES))
+        for (name, label), above, below in zip(_AXES.items(), *axes, strict=True):
+            for link, (colour, marker) in _LINKS.items():
+                ours = lines[lines["series"] == f"{name}, formula, {link}"]
+                found = lines[lines["series"] == f"{name}, measured, {link}"]
+                above.plot(ours["x"], ours["y"] / 1e6, color=colour, label=f"{link}, formula")
+                above.plot(found["x"], found["y"] / 1e6, color=colour, ls="none", marker=marker,
+                           markerfacecolor="none", markersize=7, label="counted")  # fmt: skip
+            for what, colour, marker in (("cpu", "#333333", "o"), ("wall", "#949494", "s")):
+                found = lines[lines["series"] == f"{name}, measured, {what}"]
+                title = "CPU, all processes" if what == "cpu" else "wall"
+                below.plot(found["x"], found["y"], color=colour, marker=marker, label=title)
+            for ax in (above, below):
+                set_ticks(ax, sorted(set(found["x"])))
+                ax.set_xlabel(label)
+                ax.set_ylim(bottom=0)
+        axes[0][0].set_ylabel("MB of one model")
+        axes[1][0].set_ylabel("seconds of one model")
+        axes[1][0].legend(frameon=False, loc="lower right")
+        _legend(figure, axes[0][0], 3)
+        told = (
+            f"18 rounds in every model: {numbers.ROUNDS[0]} of {numbers.COLUMNS} columns, "
+            f"{numbers.ROUNDS[1]} of {numbers.CLASSES}; {numbers.PAIRS} pairs a user, no dummies"
+        )
+        figure.supxlabel(told, fontsize=7.5, color="0.35", x=0.01, ha="left")
+        return figure
+
+
+def _legend(figure: Figure, ax: Axes, columns: int) -> None:
+    handles, labels = ax.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncol=columns, frameon=False)
