@@ -128,7 +128,7 @@ _GUIDE = (
     ("ε_h", "5 % of ε", "5 % and 20 %", ""),
     ("ε_e", "1.25", "1.25, whatever r and t/m",
      "equation 13: 1.253 at r = 0.5 and 2/3; 1.361 at r = 0.1, 2.303 at 0.9"),
-    ("ε_y", "2 to 6", "ε - ε_h - 1.25: 0.35 to 9.2", "outside the range below ε = 4, above 7"),
+    ("ε_y", "2 to 6", "ε - ε_h - 1.25: 0.35 to 9.2", "outside the range for ε below 4, above 7"),
     ("l_h", "small graphs 8 to 10, large 4 to 6", "10, 8, 10 | 6, 10, 8",
      "Amazon and Reddit outside the range"),
     ("l_y", "small graphs 6 to 10, large 2 to 4", "8, 10, 6 | 4, 2, 2", ""),
@@ -245,7 +245,7 @@ def show_sends(table: pd.DataFrame) -> Printed:
     return Printed(
         "What a user of the protocol sends to train one model: m = 3 parties, t = 2 shares, all "
         "rounds of features and labels, headers and HMACs apart.",
-        pd.DataFrame(lines, columns=columns).fillna(""),
+        pd.DataFrame(lines, columns=columns).astype(object).fillna(""),
         (
             "For each pair and share: the key (4 bytes), sender (4), party (1) and C numbers of 8 "
             "bytes; for each round, 4 bytes that say how many pairs come. A user with d pairs so "

@@ -275,7 +275,7 @@ def _unchecked(record: Mapping) -> str:
     """Of a method that is not here."""
     if not is_private(record["level"]):
         return epsilon_label(record["level"], record["epsilon"])
-    return f"claimed ε = {record['epsilon']} (the paper's own sum; not checked here)"
+    return f"claimed ε = {record['epsilon']} (node level; the paper's own sum, not checked here)"
 
 
 def _cell(record: Mapping, reasons: Sequence[str]) -> str:

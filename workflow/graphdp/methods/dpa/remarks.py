@@ -23,10 +23,11 @@ REMARKS: Mapping[str, tuple[str, ...]] = {
         "features and its label; a user's whole list would cost them far more. They are not part "
         "of this project: their printed numbers stand alone.",
         "The text says that DPA-GNN consistently outperforms the baselines; on Cora at a claimed "
-        "ε = 2 the table has it below two of them at 5 % and below all three at 20 %. It says that "
-        "it is 10 to 30 points better at a claimed ε = 10 and 5 %; the table has 12.7 to 45.2.",
+        "budget of 2 the table has it below two of them at 5 % and below all three at 20 %. It "
+        "says that it is 10 to 30 points better at a claimed budget of 10 and 5 %; the table has "
+        "12.7 to 45.2.",
         "On Computers Tables 3, 4, 7 and 9 print different numbers for equal settings: 82.6, 84.4 "
-        "and 82.2 at a claimed ε = 4, 85.6, 86.1, 86.0 and 85.6 at 8.",
+        "and 82.2 at a claimed budget of 4, 85.6, 86.1, 86.0 and 85.6 at 8.",
         "Learning rate and weight decay are those of the code, not of the paper.",
     ),
     "Table 4": (
@@ -35,11 +36,11 @@ REMARKS: Mapping[str, tuple[str, ...]] = {
         "1.099 for t/m = 2/3, 2/4, 3/4 and 3/5, and with these ε_y is what is left here. Otherwise "
         "nothing but random streams differs: what the parties add up is the same sum.",
         "On Computers the column 2/3 is not Table 3's at equal settings (84.4 against 82.6 at a "
-        "claimed ε = 4); on the other graphs it is.",
+        "claimed budget of 4); on the other graphs it is.",
     ),
     "Table 6": (
         REFUTED,
-        "At a claimed ε = 11 ε_y is 9.2: the classical formula for σ, which the paper uses "
+        "At a claimed budget of 11 ε_y is 9.2: the classical formula for σ, which the paper uses "
         "throughout, is a theorem for ε < 1 and fails above 8.4.",
         "Each round divides by the degree, which is private and read again without noise.",
     ),
