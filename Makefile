@@ -15,7 +15,7 @@ OVERRIDES := $(if $(DATASETS),datasets=$(call list,$(DATASETS))) \
 CONFIG = $(if $(strip $(OVERRIDES)),--config $(OVERRIDES))
 PAPERS := $(basename $(notdir $(wildcard config/papers/*.yaml)))
 
-.PHONY: help install demo paper known-paper test test-slow test-faults test-slurm lint format
+.PHONY: help install demo paper known-paper test test-slow test-faults test-slurm test-fresh lint format
 .DEFAULT_GOAL := help
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo "                     [MIRROR=dir] [JOBS=n]   a paper's study, or a part of it"
 	@echo "make test-faults [SEED=n]          kills, full disks and damaged files, done to a small study"
 	@echo "make test-slurm                    the same on a real Slurm of one node (root)"
+	@echo "make test-fresh                    installation, demo and tests on a bare Debian (root, debootstrap)"
 	@echo "papers: $(PAPERS)"
 
 install: $(BIN)/.installed
@@ -71,6 +72,10 @@ test-faults: install
 # A real Slurm (root; Debian's slurm-wlm and munge): kills, memory, GPUs; a quarter of an hour on two busy cores.
 test-slurm: install
 	$(BIN)/python tests/slurm/run.py
+
+# A bare Debian in a folder, a user without rights, a clone of the last commit; nothing is left behind.
+test-fresh:
+	@$(PYTHON) tests/fresh/run.py
 
 test-slow: install
 	$(BIN)/python -m pytest -m slow -n 2 --dist load
