@@ -1,6 +1,8 @@
 # Shorthands; every target is a snakemake or pytest call that the README also shows.
 PYTHON ?= python3
 JOBS ?= all
+# REQUIREMENTS=envs/requirements.lock: only files whose hashes stand there.
+REQUIREMENTS ?= envs/requirements.txt
 BIN := .venv/bin
 SNAKEMAKE := $(BIN)/snakemake --cores $(JOBS)
 empty :=
@@ -30,10 +32,10 @@ help:
 
 install: $(BIN)/.installed
 
-$(BIN)/.installed: envs/requirements.txt pyproject.toml
+$(BIN)/.installed: $(REQUIREMENTS) pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "graphdp needs Python 3.11 or newer; run make PYTHON=/path/to/python3.11 ...")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r envs/requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(REQUIREMENTS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
 
