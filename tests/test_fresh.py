@@ -41,16 +41,19 @@ def test_pip_settings_of_the_host_are_one_file_in_which_variables_come_first(tmp
 
 
 @pytest.mark.parametrize(
-    ("user", "absent", "line"),
+    ("user", "absent", "status", "line"),
     [
-        (1000, (), "a fresh Debian needs root (debootstrap, chroot): sudo make test-fresh"),
-        (0, ("debootstrap",), "no debootstrap: apt-get update && apt-get install -y "),
-        (0, (), ""),
+        (1000, (), 0, "a fresh Debian needs root (debootstrap, chroot): sudo make test-fresh"),
+        (0, ("debootstrap",), 0, "no debootstrap: apt-get update && apt-get install -y "),
+        (0, (), 1, "no right to mount"),
+        (0, (), 0, ""),
     ],
 )
-def test_where_it_cannot_run_is_one_line(user, absent, line, monkeypatch, capsys):
+def test_where_it_cannot_run_is_one_line(user, absent, status, line, monkeypatch, capsys):
     monkeypatch.setattr(fresh.os, "geteuid", lambda: user)
     monkeypatch.setattr(fresh.shutil, "which", lambda name: None if name in absent else name)
+    ended = subprocess.CompletedProcess([], status)
+    monkeypatch.setattr(fresh.subprocess, "run", lambda *_, **__: ended)
     assert fresh.missing().startswith(line) and bool(fresh.missing()) == bool(line)
     if line:
         monkeypatch.setattr(sys, "argv", [str(SCRIPT)])
@@ -60,10 +63,14 @@ def test_where_it_cannot_run_is_one_line(user, absent, line, monkeypatch, capsys
         assert said.out == ""
 
 
-@pytest.mark.skipif(
-    os.geteuid() != 0 or any(shutil.which(name) is None for name in fresh.PROGRAMS[1:]),
-    reason="needs root, unshare, setpriv, chroot and git",
-)
+def can_mount() -> bool:
+    if os.geteuid() != 0 or any(shutil.which(name) is None for name in fresh.PROGRAMS[1:]):
+        return False
+    mounts = ["unshare", "--mount", "--pid", "--fork", "true"]
+    return subprocess.run(mounts, capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(not can_mount(), reason="needs root, unshare, setpriv, chroot, git and mounts")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, None])
 def test_nothing_is_left_however_it_ends(how, tmp_path):
     """A debootstrap that mounts something and then waits, or fails; the run is killed at that."""

@@ -42,12 +42,15 @@ def missing() -> str:
     if os.geteuid() != 0:
         return "a fresh Debian needs root (debootstrap, chroot): sudo make test-fresh"
     absent = [name for name in PROGRAMS if shutil.which(name) is None]
-    return (
-        f"no {', '.join(absent)}: apt-get update && apt-get install -y --no-install-recommends "
-        "debootstrap util-linux git"
-        if absent
-        else ""
-    )
+    if absent:
+        return (
+            f"no {', '.join(absent)}: apt-get update && apt-get install -y "
+            "--no-install-recommends debootstrap util-linux git"
+        )
+    mounts = ["unshare", "--mount", "--pid", "--fork", "true"]
+    if subprocess.run(mounts, capture_output=True).returncode:
+        return "no right to mount (of a container that has none): run it on the machine itself"
+    return ""
 
 
 def pip_settings(listed: str) -> configparser.RawConfigParser:
@@ -151,7 +154,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("targets", nargs="*", default=["demo", "test"], help="of make")
     parser.add_argument("--suite", default="bookworm", help="which Debian (trixie: Python 3.13)")
-    parser.add_argument("--folder", type=Path, help="where it goes, some 6 GB while it runs")
+    parser.add_argument("--folder", type=Path, help="where it goes: 2 GB with torch for CPUs")
     given = parser.parse_args()
     if why := missing():
         print(f"error: {why}", file=sys.stderr)
