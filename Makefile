@@ -1,6 +1,8 @@
 # Shorthands; every target is a snakemake or pytest call that the README also shows.
 PYTHON ?= python3
 JOBS ?= all
+# REQUIREMENTS=envs/requirements.lock: only files whose hashes stand there.
+REQUIREMENTS ?= envs/requirements.txt
 BIN := .venv/bin
 SNAKEMAKE := $(BIN)/snakemake --cores $(JOBS)
 empty :=
@@ -15,7 +17,7 @@ OVERRIDES := $(if $(DATASETS),datasets=$(call list,$(DATASETS))) \
 CONFIG = $(if $(strip $(OVERRIDES)),--config $(OVERRIDES))
 PAPERS := $(basename $(notdir $(wildcard config/papers/*.yaml)))
 
-.PHONY: help install demo paper known-paper test test-slow test-faults test-slurm lint format
+.PHONY: help install demo paper known-paper test test-slow test-faults test-slurm test-fresh lint format
 .DEFAULT_GOAL := help
 
 help:
@@ -25,14 +27,15 @@ help:
 	@echo "                     [MIRROR=dir] [JOBS=n]   a paper's study, or a part of it"
 	@echo "make test-faults [SEED=n]          kills, full disks and damaged files, done to a small study"
 	@echo "make test-slurm                    the same on a real Slurm of one node (root)"
+	@echo "make test-fresh                    installation, demo and tests on a bare Debian (root, debootstrap)"
 	@echo "papers: $(PAPERS)"
 
 install: $(BIN)/.installed
 
-$(BIN)/.installed: envs/requirements.txt pyproject.toml
+$(BIN)/.installed: $(REQUIREMENTS) pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "graphdp needs Python 3.11 or newer; run make PYTHON=/path/to/python3.11 ...")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r envs/requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(REQUIREMENTS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
 
@@ -71,6 +74,10 @@ test-faults: install
 # A real Slurm (root; Debian's slurm-wlm and munge): kills, memory, GPUs; a quarter of an hour on two busy cores.
 test-slurm: install
 	$(BIN)/python tests/slurm/run.py
+
+# A bare Debian in a folder, a user without rights, a clone of the last commit; nothing is left behind.
+test-fresh:
+	@$(PYTHON) tests/fresh/run.py
 
 test-slow: install
 	$(BIN)/python -m pytest -m slow -n 2 --dist load

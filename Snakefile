@@ -5,9 +5,20 @@ from snakemake.utils import min_version
 
 min_version("9.0")
 
+import sys
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
+
+# Elsewhere, or as a module, locks and secrets would not be held: Snakemake leaves `onstart` out.
+HERE = Path(workflow.current_basedir.get_path_or_uri(secret_free=True))
+if HERE.resolve() != Path.cwd().resolve():
+    raise WorkflowError(
+        "this workflow runs in a clone of its repository, not as a module nor in another folder: "
+        "git clone it, then cd there && make demo (docs/installation.md)"
+    )
+# The library need not be installed: here it is found in workflow/, by a script beside itself.
+sys.path.insert(0, str(HERE / "workflow"))
 
 from graphdp.errors import GraphDPError
 from graphdp import private, seals

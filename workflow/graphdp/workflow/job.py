@@ -18,7 +18,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, TextIO
 
-from graphdp import io, private, seals
+from graphdp import __version__, io, private, seals
 from graphdp.errors import GraphDPError
 
 _START = time.monotonic()
@@ -171,9 +171,9 @@ def git_commit() -> str:
 
 def versions(*packages: str) -> str:
     """JSON object of the versions of Python, graphdp and `packages`."""
-    found = {"python": platform.python_version()}
-    for package in ("graphdp", *packages):
-        found[package] = metadata.version(package)
+    # Of graphdp itself from its code: it need not be installed.
+    found = {"python": platform.python_version(), "graphdp": __version__}
+    found |= {package: metadata.version(package) for package in packages}
     return json.dumps(found, sort_keys=True)
 
 

@@ -1,0 +1,81 @@
+"""What CI runs: .ci/run, with programs that only say that they were called, and its public twin."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parent.parent
+ALWAYS = ["make test", "make test-slow", "make demo"]
+
+
+def run(tmp_path: Path, minutes: str, uid: int, apt: int, *installed: str, fails: str = "-"):
+    """Exit status and lines of .ci/run.
+
+    apt: exit status of apt-get. installed: programs of Slurm. fails: a target of make.
+    """
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    scripts = {
+        "make": f'echo make "$@"; [ "$1" != {fails} ]',
+        "id": f"echo {uid}",
+        "apt-get": f"echo apt-get; exit {apt}",
+    }
+    for name in ("bash", "dirname"):
+        (programs / name).symlink_to(shutil.which(name))
+    for name, script in (scripts | dict.fromkeys(installed, "true")).items():
+        (programs / name).write_text(f"#!/bin/sh\n{script}\n")
+        (programs / name).chmod(0o755)
+    result = subprocess.run(
+        ["bash", ROOT / ".ci/run"],
+        env={"PATH": str(programs), "CI_MINUTES": minutes},
+        capture_output=True,
+        text=True,
+    )
+    assert result.stderr == ""
+    return result.returncode, result.stdout.splitlines()
+
+
+@pytest.mark.parametrize("minutes", ["", "17", "90"])
+def test_a_real_slurm_is_tested_where_it_is_there_in_time(minutes, tmp_path):
+    found = run(tmp_path, minutes, 0, 100, "slurmctld", "munged")
+    assert found == (0, [*ALWAYS, "make test-slurm"])
+
+
+def test_its_packages_are_installed_where_they_can_be(tmp_path):
+    assert run(tmp_path, "", 0, 0, "munged") == (0, [*ALWAYS, "make test-slurm"])
+
+
+@pytest.mark.parametrize(
+    ("minutes", "uid", "apt", "installed", "why"),
+    [
+        ("", 1000, 0, ("slurmctld", "munged"), "it needs root"),
+        ("16", 0, 0, ("slurmctld", "munged"), "16 minutes are left of CI_MINUTES"),
+        ("0", 0, 0, ("slurmctld", "munged"), "0 minutes are left of CI_MINUTES"),
+        ("", 0, 100, ("munged",), "slurm-wlm munge fails"),
+    ],
+)
+def test_where_it_cannot_be_tested_is_one_line(minutes, uid, apt, installed, why, tmp_path):
+    status, lines = run(tmp_path, minutes, uid, apt, *installed)
+    assert (status, lines[:-1]) == (0, ALWAYS)
+    assert lines[-1].startswith("make test-slurm is left out: ") and why in lines[-1]
+
+
+def test_what_slurm_shows_fails_the_whole(tmp_path):
+    installed = ("slurmctld", "munged")
+    assert run(tmp_path, "", 0, 0, *installed, fails="test-slurm")[0] != 0
+
+
+def test_the_public_twin_runs_the_same_and_every_python_that_is_promised():
+    jobs = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"]
+    commands = {name: [s["run"] for s in job["steps"] if "run" in s] for name, job in jobs.items()}
+    assert commands == {"all": ["bash .ci/run"], "demo": ["make demo"]}
+    first, last = re.search(
+        r"Python 3\.(\d+) to 3\.(\d+)", (ROOT / "README.md").read_text()
+    ).groups()
+    (one,) = [s["with"]["python-version"] for s in jobs["all"]["steps"] if "with" in s]
+    versions = [one, *jobs["demo"]["strategy"]["matrix"]["python-version"]]
+    assert versions == [f"3.{minor}" for minor in range(int(first), int(last) + 1)]
