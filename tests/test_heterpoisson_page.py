@@ -81,3 +81,7 @@ def test_where_neighbours_help(rows):
                     cells += 1
                     ahead += with_them.mean() > without.mean()
     assert told.groups() == (str(ahead), str(cells))
+    readme = (page.ROOT / "README.md").read_text().replace("\n", " ")
+    near = [one <= 2.5 for one in page.apart(rows)]
+    assert ahead == 0 and f"without neighbours in each of {cells} cells" in readme
+    assert f"runs it {sum(near)} of the {len(near)} cells of PNPiGNNs' Table 2" in readme
