@@ -89,6 +89,8 @@ def test_nothing_is_left_however_it_ends(how, tmp_path):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # A suite in the background ignores SIGINT, and what it starts would as well.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     if how:
         deadline = time.monotonic() + 60

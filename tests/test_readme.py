@@ -67,7 +67,7 @@ def test_make_paper_passes_on_exactly_what_it_is_given():
 def test_an_unknown_paper_is_one_clear_line(paper):
     result = run(["make", "paper", *([paper] if paper else [])])
     assert result.returncode != 0
-    assert "use one of: dpdgc gap" in result.stderr
+    assert "use one of: dpa-gnn dpdgc gap" in result.stderr
 
 
 def test_files_that_readme_and_docs_name_exist():
