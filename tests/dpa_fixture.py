@@ -1,20 +1,11 @@
 """A synthetic run of DPA-GNN's study: its context, and seeded rows of three repeats."""
 
-from pathlib import Path
-
-import pandas as pd
-import yaml
-
-from graphdp import config
+import study_fixture as shared
 from graphdp.methods.settings import key
-from graphdp.paper.rows import COLUMNS
-from graphdp.privacy.protection import is_private
 from graphdp.rng import generator
-from graphdp.workflow import asked
 from graphdp.workflow.grid import Grid
 
-ROOT = Path(__file__).parents[1]
-PUBLISHED = ROOT / "config/published/dpa-gnn.csv"
+ROOT, PUBLISHED = shared.ROOT, shared.published("dpa-gnn")
 SIZES = {"cora": (2708, 10556, 1433, 7), "computers": (13471, 491722, 767, 10)}
 CLAIMS = {
     "dpa": ("corrected", "conditional"),
@@ -24,35 +15,15 @@ CLAIMS = {
 
 
 def study():
-    return config.validate(yaml.safe_load((ROOT / "config/papers/dpa-gnn.yaml").read_text()))
+    return shared.study("dpa-gnn")
 
 
 def context(its):
-    names = list(its.datasets)
-    return {
-        "study": its.study, "title": its.title, "paper": its.paper, "datasets": names,
-        "unavailable": {n: "not downloaded" for n in names if n not in SIZES},
-        "published": str(PUBLISHED), "orderings": None, "calibrations": [],
-        "experiments": asked.experiments(its),
-        "statistics": {
-            name: {"nodes": n, "edges": e, "average_degree": e / n, "max_out_degree": 99,
-                   "features": f, "classes": c, "homophily": 0.5, "published": {}}
-            for name, (n, e, f, c) in SIZES.items()
-        },
-    }  # fmt: skip
+    return shared.context(its, SIZES)
 
 
 def write_rows(its, path):
-    """Rows of every setting of the study on the graphs of `SIZES`; returns the path."""
-    cells = Grid(its, list(SIZES)).cells
-    made = [
-        _row(cell, setting, seed)
-        for cell in cells
-        for setting in cell.settings
-        for seed in range(3)
-    ]
-    pd.DataFrame(made).to_csv(path, index=False)
-    return path
+    return shared.write_rows(its, SIZES, _row, path)
 
 
 def accuracy(cell, setting):
@@ -68,22 +39,15 @@ def accuracy(cell, setting):
 
 
 def _row(cell, setting, seed):
-    private = is_private(cell.level)
     basis, status = CLAIMS.get(cell.method, ("corrected", "conditional"))
-    noise = generator("row", cell.path, key(setting), seed).uniform(0, 0.004, 2)
-    mean = accuracy(cell, setting)
     adjacency = "edge_undirected" if cell.level == "edge" else "participant"
-    return dict.fromkeys(COLUMNS, "") | {
-        "study": "dpa-gnn", "dataset": cell.dataset, "method": cell.method, "level": cell.level,
-        "epsilon": cell.epsilon, "delta": 1e-5 if private else "", "seed": seed,
-        "hyperparameters": key(setting), "val_accuracy": mean + noise[0],
-        "test_accuracy": mean + noise[1], "noise_multiplier": 2.0 if private else "",
-        "checkpoint": "last", "study_seed": "12345", "split": "per_seed 0.5/0.25/0.25",
-        "graph": "89abcdef0123", "epsilon_basis": basis if private else "",
-        "adjacency": adjacency if private else "", "epsilon_status": status if private else "",
-        "epsilons": "[]", "cpu_seconds": 3, "wall_seconds": 3, "peak_rss_mb": 600,
-        "versions": "{}", "noise": "aes-256-ctr, grid" if private else "",
-    }  # fmt: skip
+    mean = accuracy(cell, setting)
+    noise = generator("row", cell.path, key(setting), seed).uniform(0, 0.004, 2)
+    return shared.row(
+        "dpa-gnn", cell, setting, seed, 1e-5, (basis, adjacency, status),
+        val_accuracy=mean + noise[0], test_accuracy=mean + noise[1],
+        split="per_seed 0.5/0.25/0.25",
+    )  # fmt: skip
 
 
 def at(table, line, dataset, epsilon, group=""):

@@ -1,0 +1,67 @@
+"""What synthetic runs of papers' studies share: their configuration, context and rows."""
+
+from pathlib import Path
+
+import pandas as pd
+import yaml
+
+from graphdp import config
+from graphdp.methods.settings import key
+from graphdp.paper.rows import COLUMNS
+from graphdp.privacy.protection import is_private
+from graphdp.workflow import asked
+from graphdp.workflow.grid import Grid
+
+ROOT = Path(__file__).parents[1]
+
+
+def published(paper):
+    return ROOT / f"config/published/{paper}.csv"
+
+
+def study(paper):
+    return config.validate(yaml.safe_load((ROOT / f"config/papers/{paper}.yaml").read_text()))
+
+
+def context(its, sizes):
+    """sizes: dataset -> nodes, edges, features and classes; the others are not downloaded."""
+    names = list(its.datasets)
+    return {
+        "study": its.study, "title": its.title, "paper": its.paper, "datasets": names,
+        "unavailable": {n: "not downloaded" for n in names if n not in sizes},
+        "published": str(published(its.paper)), "orderings": None, "calibrations": [],
+        "experiments": asked.experiments(its),
+        "statistics": {
+            name: {"nodes": n, "edges": e, "average_degree": e / n, "max_out_degree": 99,
+                   "features": f, "classes": c, "homophily": 0.5, "published": {}}
+            for name, (n, e, f, c) in sizes.items()
+        },
+    }  # fmt: skip
+
+
+def write_rows(its, sizes, row, path):
+    """Three rows of every setting of the study on the graphs of `sizes`, by `row(cell, setting,
+    seed)`; returns the path."""
+    made = [
+        row(cell, setting, seed)
+        for cell in Grid(its, list(sizes)).cells
+        for setting in cell.settings
+        for seed in range(3)
+    ]
+    pd.DataFrame(made).to_csv(path, index=False)
+    return path
+
+
+def row(study, cell, setting, seed, delta, claim, **more):
+    """A row without results. claim: basis, adjacency and status of a private cell."""
+    private = is_private(cell.level)
+    basis, adjacency, status = claim if private else ("", "", "")
+    return dict.fromkeys(COLUMNS, "") | {
+        "study": study, "dataset": cell.dataset, "method": cell.method, "level": cell.level,
+        "epsilon": cell.epsilon, "delta": delta if private else "", "seed": seed,
+        "hyperparameters": key(setting), "noise_multiplier": 2.0 if private else "",
+        "checkpoint": "last", "study_seed": "12345", "graph": "89abcdef0123",
+        "epsilon_basis": basis, "adjacency": adjacency, "epsilon_status": status,
+        "epsilons": "[]", "cpu_seconds": 3, "wall_seconds": 3, "peak_rss_mb": 600,
+        "versions": "{}", "noise": "aes-256-ctr, grid" if private else "",
+    } | more  # fmt: skip
