@@ -1,5 +1,7 @@
 """A synthetic run of DPA-GNN's study: its context, and seeded rows of three repeats."""
 
+from functools import partial
+
 import study_fixture as shared
 from graphdp.methods.settings import key
 from graphdp.rng import generator
@@ -12,18 +14,6 @@ CLAIMS = {
     "dpaofficial": ("as_published", "refuted"),
     "gap": ("as_published", "refuted"),
 }
-
-
-def study():
-    return shared.study("dpa-gnn")
-
-
-def context(its):
-    return shared.context(its, SIZES)
-
-
-def write_rows(its, path):
-    return shared.write_rows(its, SIZES, _row, path)
 
 
 def accuracy(cell, setting):
@@ -48,6 +38,9 @@ def _row(cell, setting, seed):
         val_accuracy=mean + noise[0], test_accuracy=mean + noise[1],
         split="per_seed 0.5/0.25/0.25",
     )  # fmt: skip
+
+
+fixtures = partial(shared.fixtures, "dpa-gnn", SIZES, _row)
 
 
 def at(table, line, dataset, epsilon, group=""):

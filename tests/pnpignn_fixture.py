@@ -1,5 +1,7 @@
 """A synthetic run of PNPiGNNs' study: its context, and seeded rows of three repeats."""
 
+from functools import partial
+
 import study_fixture as shared
 from graphdp.methods.settings import key
 from graphdp.rng import generator
@@ -11,18 +13,6 @@ CLAIMS = {
     "heterpoissonsml": ("as_published", "refuted"),
     "heterpoissonofficial": ("as_published", "refuted"),
 }
-
-
-def study():
-    return shared.study("pnpignn")
-
-
-def context(its):
-    return shared.context(its, SIZES)
-
-
-def write_rows(its, path):
-    return shared.write_rows(its, SIZES, _row, path)
 
 
 def accuracy(cell, setting):
@@ -49,3 +39,6 @@ def _row(cell, setting, seed):
         test_precision=mean - 0.05 + noise[2], test_precision_weighted=mean + noise[3],
         split="per_seed 0.8/0.01/0.19",
     )  # fmt: skip
+
+
+fixtures = partial(shared.fixtures, "pnpignn", SIZES, _row)

@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+import pytest
 import yaml
 
 from graphdp import config
 from graphdp.methods.settings import key
-from graphdp.paper.rows import COLUMNS
+from graphdp.paper.rows import COLUMNS, read_rows
 from graphdp.privacy.protection import is_private
 from graphdp.workflow import asked
 from graphdp.workflow.grid import Grid
@@ -65,3 +67,37 @@ def row(study, cell, setting, seed, delta, claim, **more):
         "epsilons": "[]", "cpu_seconds": 3, "wall_seconds": 3, "peak_rss_mb": 600,
         "versions": "{}", "noise": "aes-256-ctr, grid" if private else "",
     } | more  # fmt: skip
+
+
+def fixtures(paper, sizes, make_row):
+    """The pytest fixtures `study`, `context` and `frame` (its rows) of a module."""
+
+    @pytest.fixture(scope="module", name="study")
+    def its():
+        return study(paper)
+
+    @pytest.fixture(scope="module", name="context")
+    def its_context(study):
+        return context(study, sizes)
+
+    @pytest.fixture(scope="module", name="frame")
+    def its_rows(study, tmp_path_factory):
+        path = tmp_path_factory.mktemp("rows") / "rows.csv"
+        return read_rows(write_rows(study, sizes, make_row, path))
+
+    return its, its_context, its_rows
+
+
+def lines_of(ax):
+    """Label -> points (n, 2) of the lines of a panel."""
+    return {
+        line.get_label(): np.column_stack([line.get_xdata(), line.get_ydata()]).astype(float)
+        for line in ax.get_lines()
+        if not line.get_label().startswith("_")
+    }
+
+
+def told(figure):
+    """All text of a figure."""
+    texts = [t.get_text() for t in figure.findobj(lambda o: hasattr(o, "get_text"))]
+    return " ".join(texts).replace("\n", " ").replace("\u00a0", " ")

@@ -7,41 +7,14 @@ import dpa_fixture as fixture
 from dpa_fixture import at, expected
 from graphdp.methods.dpa import paper_tables as printed
 from graphdp.methods.dpa.figures import FIGURES, TABLES
-from graphdp.paper import rows
+from study_fixture import lines_of, told
 
-
-@pytest.fixture(scope="module")
-def study():
-    return fixture.study()
-
-
-@pytest.fixture(scope="module")
-def context(study):
-    return fixture.context(study)
-
-
-@pytest.fixture(scope="module")
-def frame(study, tmp_path_factory):
-    path = tmp_path_factory.mktemp("rows") / "rows.csv"
-    return rows.read_rows(fixture.write_rows(study, path))
+study, context, frame = fixture.fixtures()
 
 
 @pytest.fixture(scope="module")
 def table3(frame, context):
     return TABLES["dpa_table3"].make(frame, context)
-
-
-def lines_of(ax):
-    return {
-        line.get_label(): np.column_stack([line.get_xdata(), line.get_ydata()]).astype(float)
-        for line in ax.get_lines()
-        if not line.get_label().startswith("_")
-    }
-
-
-def told(figure):
-    texts = [t.get_text() for t in figure.findobj(lambda o: hasattr(o, "get_text"))]
-    return " ".join(texts).replace("\n", " ").replace("\u00a0", " ")
 
 
 def test_a_graphs_figure_draws_the_tables_means_and_the_print(frame, context, table3):

@@ -12,25 +12,11 @@ from graphdp.methods.dpa import paper_tables as printed
 from graphdp.methods.dpa.figures import FIGURES, TABLES
 from graphdp.methods.dpa.plan import dummy_epsilon
 from graphdp.methods.dpa.remarks import REMARKS
-from graphdp.paper import printing, rows, tables
+from graphdp.paper import printing, tables
 from graphdp.paper.cells import read_published
 from graphdp.workflow.grid import Grid
 
-
-@pytest.fixture(scope="module")
-def study():
-    return fixture.study()
-
-
-@pytest.fixture(scope="module")
-def context(study):
-    return fixture.context(study)
-
-
-@pytest.fixture(scope="module")
-def frame(study, tmp_path_factory):
-    path = tmp_path_factory.mktemp("rows") / "rows.csv"
-    return rows.read_rows(fixture.write_rows(study, path))
+study, context, frame = fixture.fixtures()
 
 
 @pytest.fixture(scope="module")

@@ -10,26 +10,13 @@ import pnpignn_fixture as fixture
 from graphdp.methods.heterpoisson import accuracy_plots as drawn
 from graphdp.methods.heterpoisson import paper_tables as printed
 from graphdp.methods.heterpoisson.figures import FIGURES, TABLES
-from graphdp.paper import printing, rows, tables
+from graphdp.paper import printing, tables
 from graphdp.paper.accuracy import accuracy_table
 from graphdp.paper.cells import read_published
 from graphdp.workflow.grid import Grid
+from study_fixture import lines_of, told
 
-
-@pytest.fixture(scope="module")
-def study():
-    return fixture.study()
-
-
-@pytest.fixture(scope="module")
-def context(study):
-    return fixture.context(study)
-
-
-@pytest.fixture(scope="module")
-def frame(study, tmp_path_factory):
-    path = tmp_path_factory.mktemp("rows") / "rows.csv"
-    return rows.read_rows(fixture.write_rows(study, path))
+study, context, frame = fixture.fixtures()
 
 
 @pytest.fixture(scope="module")
@@ -214,19 +201,6 @@ def test_tables_are_read_back_as_they_were(table2, tmp_path):
 
 
 # --- figures --------------------------------------------------------------------------------------
-
-
-def lines_of(ax):
-    return {
-        line.get_label(): np.column_stack([line.get_xdata(), line.get_ydata()]).astype(float)
-        for line in ax.get_lines()
-        if not line.get_label().startswith("_")
-    }
-
-
-def told(figure):
-    texts = [t.get_text() for t in figure.findobj(lambda o: hasattr(o, "get_text"))]
-    return " ".join(texts).replace("\n", " ").replace("\u00a0", " ")
 
 
 def test_a_graphs_figure_draws_the_tables_means_and_the_print(frame, context, table2):
