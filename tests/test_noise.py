@@ -76,7 +76,12 @@ QUARTERS = [0, 1 << 11, (1 << 62) - 1, 1 << 62, (1 << 62) + (1 << 11), (1 << 63)
             3 << 62, TOP]  # fmt: skip
 
 
-def test_normals_are_near_those_of_the_ideal_uniforms():
+def numpy_normals_of(*words):
+    return noise.normals(Given(*words), len(words[0])).reshape(-1, 2)
+
+
+@pytest.mark.parametrize("normals_of", [normals_of, numpy_normals_of])
+def test_normals_are_near_those_of_the_ideal_uniforms(normals_of):
     """|ẑ - z| <= 2⁻⁵¹/r + 2⁻⁴⁵ for all ideal uniforms whose leading bits the words are: at the ends
     of what they leave open. Random words, and those where floats round worst."""
     words = [(a, b) for a in EDGES for b in QUARTERS]

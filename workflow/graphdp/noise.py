@@ -233,10 +233,16 @@ class Words:
         return (words >> np.uint64(1)).astype(np.float64) @ [2.0**-63, 2.0**-126]
 
 
+#: e^(iθ) in the middle of each of so many parts of the circle.
+_ARC_BITS = 10
+_ARCS = np.exp(2j * math.pi * (np.arange(1 << _ARC_BITS) + 0.5) / (1 << _ARC_BITS))
+
+
 def normals(words: Words, pairs: int) -> np.ndarray:
     """The next 2 · `pairs` normals of a stream, float64: as `GridNoise` draws them, without torch.
 
-    Those of a pair stand next to each other.
+    Those of a pair stand next to each other. e^(iθ) is one in a table times e^(ix), |x| < 2⁻⁸, by
+    its series up to x⁵, which leaves less than 2⁻⁵⁹: numpy's own sine takes thrice as long.
     """
     u_words, angles = np.empty(pairs, np.uint64), np.empty(pairs, np.uint64)
     words.fill(u_words, angles)
@@ -247,13 +253,27 @@ def normals(words: Words, pairs: int) -> np.ndarray:
     if rare.size:
         u[rare] = u_words[rare].astype(np.float64) + words.further_bits(rare.size)
     u *= 2.0**-63
-    r = np.sqrt(np.log(u, out=u) * -2.0)
-    angle = (angles >> np.uint64(11)).astype(np.float64)
-    angle *= 2 * math.pi * 2.0**-53
-    found = np.empty((pairs, 2))
-    np.multiply(np.cos(angle), r, out=found[:, 0])
-    np.multiply(np.sin(angle, out=angle), r, out=found[:, 1])
-    return found.reshape(-1)
+    np.log(u, out=u)
+    u *= -2.0
+    r = np.sqrt(u, out=u)
+    found = _ARCS.take((angles >> np.uint64(64 - _ARC_BITS)).astype(np.int64))
+    angles >>= np.uint64(11)
+    angles &= np.uint64((1 << 53 - _ARC_BITS) - 1)
+    x = angles.astype(np.float64)
+    x -= 2.0 ** (52 - _ARC_BITS)
+    x *= 2 * math.pi * 2.0**-53
+    square = x * x
+    cosine, sine = square / 24, square / 120
+    for series, further in ((cosine, (-1 / 2, 1)), (sine, (-1 / 6, 1))):
+        series += further[0]
+        series *= square
+        series += further[1]
+    sine *= x
+    near = np.empty(pairs, np.complex128)
+    np.multiply(cosine, r, out=near.real)
+    np.multiply(sine, r, out=near.imag)
+    found *= near
+    return found.view(np.float64)
 
 
 def add_noise(sums: np.ndarray, noise_std: float, noise: GridNoise) -> np.ndarray:

@@ -24,7 +24,7 @@ from graphdp.privacy.pair_sums import FRACTION_BITS, split
 
 _PART = 1 << 15  # numbers whose noise is drawn at once: they fit into a cache
 _ONE = 2.0**FRACTION_BITS
-_LONG = "a row to be sent has a norm above 1; project it first"
+_MOST = _ONE**2
 
 
 def project(rows: np.ndarray) -> np.ndarray:
@@ -39,24 +39,26 @@ def encode(rows: np.ndarray) -> np.ndarray:
     That Σ q² ≤ 2⁴⁸ is checked in whole numbers; a row that rounding let out of the ball is cut once
     more. Raises `GraphDPError` for one that is farther out.
     """
-    if not np.isfinite(rows).all():
-        raise GraphDPError("a row to be sent is not finite; check the features")
-    if np.abs(rows).max(initial=0.0) > 1.5:  # far out, and perhaps no number of 64 bits
-        raise GraphDPError(_LONG)
-    found = np.trunc(rows * _ONE).astype(np.int64)
-    out = _too_long(found)
-    if out.size:
-        found[out] = np.trunc(rows[out] * (_ONE * (1 - 2.0**-40))).astype(np.int64)
-    if _too_long(found).size:
-        raise GraphDPError(_LONG)
+    found = np.empty(rows.shape, np.int64)
+    step = max(1, _PART // max(1, rows.shape[1]))
+    for start in range(0, len(rows), step):
+        found[start : start + step] = _encoded(rows[start : start + step])
     return found
 
 
-def _too_long(found: np.ndarray) -> np.ndarray:
-    # Entries are at most 2²⁴ here, else their squares could wrap around.
-    if found.size and np.abs(found).max() > _ONE:
-        return np.flatnonzero((np.abs(found) > _ONE).any(axis=1))
-    return np.flatnonzero(np.einsum("ij,ij->i", found, found) > 1 << 2 * FRACTION_BITS)
+def _encoded(rows: np.ndarray) -> np.ndarray:
+    """As `encode`, float64: whole numbers below 2⁵³ and the sums of their squares are exact."""
+    with np.errstate(over="ignore"):
+        found = np.trunc(rows * _ONE)
+        lengths = np.einsum("ij,ij->i", found, found)
+    if not (lengths <= _MOST).all():
+        if not np.isfinite(rows).all():
+            raise GraphDPError("a row to be sent is not finite; check the features")
+        out = np.flatnonzero(lengths > _MOST)
+        found[out] = np.trunc(rows[out] * (_ONE * (1 - 2.0**-40)))
+        if np.einsum("ij,ij->i", found[out], found[out]).max() > _MOST:
+            raise GraphDPError("a row to be sent has a norm above 1; project it first")
+    return found
 
 
 def decode(found: np.ndarray) -> np.ndarray:
@@ -76,11 +78,18 @@ def party_noise(name: tuple, shape: tuple[int, int], noise_std: float) -> np.nda
     for start in range(0, flat.size, _PART):
         part = flat[start : start + _PART]
         half = (part.size + 1) // 2
-        part[:] = np.rint(normals(words, half)[: part.size] * fine)
+        part[:] = _rounded(words, half, fine)[: part.size]
         if coarse:
-            high = np.rint(normals(words, half)[: part.size] * coarse).astype(np.int64)
-            part += high << shift
+            high = _rounded(words, half, coarse)[: part.size]
+            high *= 2.0**shift
+            part += high.astype(np.int64)
     return flat.reshape(shape)
+
+
+def _rounded(words: Words, pairs: int, noise_std: float) -> np.ndarray:
+    found = normals(words, pairs)
+    found *= noise_std
+    return np.rint(found, out=found)
 
 
 def dummies(name: tuple, num_keys: int, mean: int, noise_std: float) -> np.ndarray:
