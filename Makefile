@@ -17,7 +17,7 @@ OVERRIDES := $(if $(DATASETS),datasets=$(call list,$(DATASETS))) \
 CONFIG = $(if $(strip $(OVERRIDES)),--config $(OVERRIDES))
 PAPERS := $(basename $(notdir $(wildcard config/papers/*.yaml)))
 
-.PHONY: help install demo paper known-paper test test-slow test-faults test-slurm test-fresh lint format
+.PHONY: help install demo paper known-paper redraw test test-slow test-faults test-slurm test-fresh lint format
 .DEFAULT_GOAL := help
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo "make test                          formatting, linting and the tests"
 	@echo "make paper PAPER=gap [DATASETS=\"berkeley13 pubmed\"] [EPSILONS=\"1 4\"] [SEEDS=3]"
 	@echo "                     [MIRROR=dir] [JOBS=n]   a paper's study, or a part of it"
+	@echo "make redraw                        figures and tables of the documentation, from shipped rows"
 	@echo "make test-faults [SEED=n]          kills, full disks and damaged files, done to a small study"
 	@echo "make test-slurm                    the same on a real Slurm of one node (root)"
 	@echo "make test-fresh                    installation, demo and tests on a bare Debian (root, debootstrap)"
@@ -52,6 +53,10 @@ paper: known-paper install
 
 known-paper:
 	@$(if $(filter $(PAPER),$(PAPERS)),:,echo 'unknown PAPER "$(PAPER)"; use one of: $(PAPERS), as in make paper PAPER=gap' >&2; exit 2)
+
+# Figures, tables and hashes of what is shipped, from shipped rows: a quarter of a CPU minute.
+redraw: install
+	$(BIN)/python -m graphdp.redraw
 
 lint: install
 	$(BIN)/ruff format --check .

@@ -20,19 +20,7 @@ rule collect:
         models=lambda w: collected_models(),
         known=lambda w: taken_over(),
         cells=lambda w: [(cell.dataset, cell.name) for cell in cells_with_models()],
-        about=lambda w: {
-            "study": STUDY.study,
-            "title": STUDY.title,
-            "paper": STUDY.paper,
-            "datasets": STUDY.datasets,
-            "unavailable": UNAVAILABLE,
-            "published": (
-                f"config/published/{STUDY.paper}.csv" if STUDY.paper else None
-            ),
-            "orderings": "config/published/orderings.csv" if STUDY.paper else None,
-            "experiments": asked.experiments(STUDY),
-            "attacks": asked.attacks(STUDY),
-        },
+        about=lambda w: asked.about(STUDY, UNAVAILABLE),
         code=script_code("collect"),
     script:
         "../workflow/scripts/collect.py"

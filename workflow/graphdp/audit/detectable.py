@@ -147,6 +147,16 @@ def factor(name: str, known: Mapping[str, "Claim"], lines: "pd.DataFrame") -> st
     return f"{line['quiet_at']:.2g}; caught at {line['caught_at']:.2g}"
 
 
+def page() -> Iterator[str]:
+    """The lines of the table of docs/audits.md: each claim's factor, and what is found beyond."""
+    yield "| audit | quiet at (detectable factor) | caught at | bound there |"
+    yield "| --- | --- | --- | --- |"
+    for line in shipped().itertuples():
+        caught, bound = f"{line.caught_at:.2g}", f"{line.bound_caught:.2f}"
+        caught, bound = ("none", "") if caught == "nan" else (caught, bound)
+        yield f"| `{line.claim}` | {line.quiet_at:.2g} | {caught} | {bound} |"
+
+
 def main(arguments: list[str] | None = None) -> None:
     """The command of the module's docstring."""
     import pandas as pd

@@ -1,18 +1,50 @@
-"""Numbers of figures that no row holds, in a file beside the code that makes them.
+"""What is shipped with the project: rows of models, and numbers of figures that no row holds.
 
-The columns are figure, series (both str), x and y (float64); y has six digits.
+Rows stand in `workflow/report`. Such numbers stand in a file beside the code that makes them, with
+the columns figure, series (both str), x and y (float64); y has six digits.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+import yaml
 
 from graphdp import io
+from graphdp.config import validate
 from graphdp.errors import GraphDPError
+from graphdp.paper.context import study_context
+from graphdp.paper.rows import read_rows
+from graphdp.workflow import asked
+
+#: Rows and figures that are part of the project.
+FOLDER = Path(__file__).parents[2] / "report"
 
 Line = tuple[str, str, float, float]
 _COLUMNS = ["figure", "series", "x", "y"]
+
+
+@cache
+def shipped_rows(name: str) -> pd.DataFrame:
+    """The rows of a file of `FOLDER`, as `read_rows` gives them; read once, so not to be changed.
+
+    Raises `GraphDPError` as `read_rows`.
+    """
+    return read_rows(FOLDER / name)
+
+
+def shipped_context(config: str, datasets: Sequence[str]) -> dict[str, Any]:
+    """The context (`graphdp.paper.cells`) of a part of a study, from its configuration alone: it
+    has neither statistics nor calibrations, which tables of accuracies and figures do not read.
+
+    config: path of a configuration file, below the project's folder. Raises `GraphDPError` for a
+    configuration that is not valid.
+    """
+    content = yaml.safe_load(Path(config).read_text(encoding="utf-8"))
+    study = validate(content | {"datasets": list(datasets)})
+    return study_context(asked.about(study, {}), {}, [])
 
 
 def lines_of(file: Path, figure: str) -> pd.DataFrame:

@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Sequence
+from io import BytesIO
 
 import matplotlib as mpl
 import seaborn as sns
 from matplotlib.figure import Figure
+from PIL import Image
 
 from graphdp import io
 from graphdp.methods.registry import cards
@@ -14,6 +16,9 @@ _OTHER = ("#949494", "P")  # grey, for methods that are not here
 SERIES_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 PANEL_WIDTH, PANEL_HEIGHT = 3.9, 2.9  # inches, labels included
+_DPI = 160
+#: Of a PNG in the repository.
+_COLOURS = 128
 
 _SETTINGS = {
     "font.family": "DejaVu Sans",
@@ -81,4 +86,15 @@ def save(figure: Figure, svg: str | os.PathLike, png: str | os.PathLike) -> None
             nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
             figure.savefig(temporary, format="svg", metadata=nothing)
         with io.atomic_path(png) as temporary:
-            figure.savefig(temporary, format="png", dpi=160, metadata={"Software": None})
+            figure.savefig(temporary, format="png", dpi=_DPI, metadata={"Software": None})
+
+
+def save_small(figure: Figure, png: str | os.PathLike) -> None:
+    """Write a figure as PNG of `_COLOURS` colours, a third of the bytes of `save`'s, atomically;
+    equal figures give equal bytes."""
+    with theme(), BytesIO() as drawn:
+        figure.savefig(drawn, format="png", dpi=_DPI)
+        picture = Image.open(drawn).convert("RGB")
+    small = picture.quantize(_COLOURS, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    with io.atomic_path(png) as temporary:
+        small.save(temporary, optimize=True)

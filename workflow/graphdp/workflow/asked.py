@@ -1,10 +1,29 @@
 """What a study asks for, as its artefacts and its report need to know it."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from graphdp.config import Study
 from graphdp.methods.registry import card
 from graphdp.privacy.protection import is_private
+
+
+def about(study: Study, unavailable: Mapping[str, str]) -> dict[str, Any]:
+    """A study as `graphdp.paper.context.study_context` takes it.
+
+    unavailable: dataset -> why it is not there.
+    """
+    return {
+        "study": study.study,
+        "title": study.title,
+        "paper": study.paper,
+        "datasets": study.datasets,
+        "unavailable": dict(unavailable),
+        "published": f"config/published/{study.paper}.csv" if study.paper else None,
+        "orderings": "config/published/orderings.csv" if study.paper else None,
+        "experiments": experiments(study),
+        "attacks": attacks(study),
+    }
 
 
 def experiments(study: Study) -> dict[str, list[dict[str, Any]]]:

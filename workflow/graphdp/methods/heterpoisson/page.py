@@ -1,18 +1,13 @@
-"""The tables of docs/heterpoisson.md, written from the shipped rows.
+"""The tables of docs/heterpoisson.md, written from the shipped rows by `make redraw`."""
 
-    python tests/heterpoisson_page.py
-
-prints the lines that stand there; `test_heterpoisson_page.py` compares.
-"""
-
-import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pandas as pd
 from scipy import stats
 
-ROOT = Path(__file__).parent.parent
+from graphdp.paper.cells import read_published
+from graphdp.paper.shipped import shipped_rows
+
 EPSILONS = (2, 4, 8, 16)
 GRAPHS = {
     "pubmed": "PubMed",
@@ -31,10 +26,8 @@ LINES = {
 
 
 def shipped() -> pd.DataFrame:
-    """The rows of Table 2, with columns of their settings."""
-    rows = pd.read_csv(ROOT / "workflow/report/pnpignn-rows.csv.gz", low_memory=False)
-    settings = pd.DataFrame([json.loads(text) for text in rows["hyperparameters"]])
-    return rows.join(settings[["num_neighbors", "convolution"]])
+    """The rows of Table 2 (`read_rows`)."""
+    return shipped_rows("pnpignn-rows.csv.gz")
 
 
 def seeds_of(method: str) -> int:
@@ -50,18 +43,20 @@ def percent(values: pd.Series) -> str:
 def best(rows: pd.DataFrame, by: str | None) -> pd.DataFrame:
     """The rows of the best M by its mean `by`."""
     if by is None:
-        return rows[rows["num_neighbors"] == 0]
-    means = rows[rows["num_neighbors"] > 0].groupby("num_neighbors")[by].mean()
-    return rows[rows["num_neighbors"] == means.idxmax()]
+        return rows[rows["hp_num_neighbors"] == 0]
+    means = rows[rows["hp_num_neighbors"] > 0].groupby("hp_num_neighbors")[by].mean()
+    return rows[rows["hp_num_neighbors"] == means.idxmax()]
 
 
 def cell(rows: pd.DataFrame, line: str, graph: str, convolution: str, epsilon: int) -> pd.DataFrame:
     """The rows behind a cell of the table, none if a setting or a seed of it is missing."""
     method, by = LINES[line]
-    mine = rows.query("dataset == @graph and method == @method and epsilon == @epsilon")
-    mine = mine[mine["convolution"] == convolution]
+    mine = rows[
+        (rows["dataset"] == graph) & (rows["method"] == method) & (rows["epsilon"] == str(epsilon))
+    ]
+    mine = mine[mine["hp_convolution"] == convolution]
     asked = (0,) if by is None else (1, 2, 3, 4)
-    counts = mine["num_neighbors"].value_counts()
+    counts = mine["hp_num_neighbors"].value_counts()
     if any(counts.get(number, 0) != seeds_of(method) for number in asked):
         return mine.iloc[:0]
     return best(mine, by)
@@ -69,15 +64,16 @@ def cell(rows: pd.DataFrame, line: str, graph: str, convolution: str, epsilon: i
 
 def printed(graph: str, convolution: str) -> dict[int, float]:
     """ε -> what the paper's Table 2 prints."""
-    published = pd.read_csv(ROOT / "config/published/pnpignn.csv").query(
+    published = read_published("config/published/pnpignn.csv").query(
         "artefact == 'Table 2' and dataset == @graph and method == 'heterpoissonofficial'"
     )
     published = published[published["setting"] == f"convolution={convolution}"]
-    return {int(float(row.epsilon)): row.mean for row in published.itertuples()}
+    return {int(row.epsilon): row.mean for row in published.itertuples()}
 
 
-def table(rows: pd.DataFrame) -> Iterator[str]:
-    """The lines of Table 2 as docs/heterpoisson.md has them."""
+def table2() -> Iterator[str]:
+    """The lines of Table 2: per graph and convolution the four methods, and print where it is."""
+    rows = shipped()
     yield "| | | " + " | ".join(f"ε = {epsilon}" for epsilon in EPSILONS) + " |"
     yield "| --- " * (2 + len(EPSILONS)) + "|"
     for graph, title in GRAPHS.items():
@@ -89,7 +85,7 @@ def table(rows: pd.DataFrame) -> Iterator[str]:
                     mine = cell(rows, line, graph, convolution, epsilon)
                     text = percent(mine["test_accuracy"]) if len(mine) else "–"
                     if len(mine) and by:
-                        text += f" ({mine['num_neighbors'].iloc[0]})"
+                        text += f" ({mine['hp_num_neighbors'].iloc[0]})"
                     shown.append(text)
                 if set(shown) != {"–"}:
                     yield f"| {place} | {line} | {' | '.join(shown)} |"
@@ -97,6 +93,22 @@ def table(rows: pd.DataFrame) -> Iterator[str]:
             if found:
                 shown = [f"{found[e]:.1f}" if e in found else "–" for e in EPSILONS]
                 yield f"| {place} | printed | {' | '.join(shown)} |"
+
+
+def by_neighbours() -> Iterator[str]:
+    """The lines of PubMed with SAGE, corrected, by M: accuracy and standard deviation of noise."""
+    rows = shipped()
+    rows = rows[(rows["dataset"] == "pubmed") & (rows["method"] == "heterpoisson")]
+    rows = rows[rows["hp_convolution"] == "sage"]
+    yield "| M | " + " | ".join(f"ε = {epsilon}" for epsilon in EPSILONS) + " |"
+    yield "| --- " * (1 + len(EPSILONS)) + "|"
+    for number in range(5):
+        shown = []
+        for epsilon in EPSILONS:
+            mine = rows[(rows["hp_num_neighbors"] == number) & (rows["epsilon"] == str(epsilon))]
+            noise = mine["noise_multiplier"].unique().item()
+            shown.append(f"{percent(mine['test_accuracy'])}, σ = {noise:.2f}")
+        yield f"| {number} | {' | '.join(shown)} |"
 
 
 def apart(rows: pd.DataFrame) -> list[float]:
@@ -110,8 +122,3 @@ def apart(rows: pd.DataFrame) -> list[float]:
                 if len(mine):
                     found.append(float(abs(100 * mine["test_accuracy"].mean() - mean)))
     return found
-
-
-if __name__ == "__main__":
-    print(*table(shipped()), sep="\n")
-    print(sorted(round(one, 2) for one in apart(shipped())))

@@ -1,0 +1,89 @@
+"""What is shipped is what its rows give: hashes, tables, and figures byte for byte."""
+
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from PIL import Image
+
+from graphdp import io, redraw
+from graphdp.errors import GraphDPError
+from graphdp.paper import shipped
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(autouse=True)
+def in_the_project(monkeypatch):
+    monkeypatch.chdir(ROOT)
+
+
+def test_the_manifest_is_that_of_the_files():
+    """Hashes, commits, numbers of models, tables: `make redraw` writes it after any change."""
+    assert io.read_json(redraw.MANIFEST) == redraw.manifest()
+
+
+def test_the_manifest_names_what_has_no_rows():
+    files = redraw.manifest()["files"]
+    without = {name for name, entry in files.items() if entry.get("rows") == "not shipped"}
+    assert without == {"gap-four-graphs.png", "progap-two-schools.png", "audit.png"}
+    for entry in [files[name] for name in without]:
+        assert entry["command"] and re.fullmatch(r"[0-9a-f]{7,}", entry["commit"])
+    rows = pd.read_csv(ROOT / "workflow/report/dpa-gnn-rows.csv.gz", dtype=str)
+    assert files["dpa-gnn-rows.csv.gz"]["models"] == len(rows)
+    assert files["dpa-gnn-rows.csv.gz"]["commits"] == rows["git_commit"].value_counts().to_dict()
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))], ids=lambda path: path.stem
+)
+def test_tables_are_those_of_the_rows(page):
+    text = page.read_text()
+    assert redraw.with_tables(text) == text
+
+
+def test_a_table_that_was_edited_is_written_again():
+    text = (ROOT / "docs/installation.md").read_text()
+    name, models = re.search(r"report/([\w.-]+)` \| ([\d,]+) \|", text).groups()
+    rows = pd.read_csv(ROOT / "workflow/report" / name)
+    assert models == f"{len(rows):,}"
+    changed = text.replace(f"{name}` | {models} |", f"{name}` | 7 |")
+    assert changed != text == redraw.with_tables(changed)
+
+
+def test_the_table_of_costs_says_what_the_jobs_took():
+    lines = {line.split("`")[3]: line for line in list(redraw.costs())[2:]}
+    rows = pd.read_csv(ROOT / "workflow/report/dpa-rows.csv.gz")
+    memory, minutes = rows["peak_rss_mb"], rows["cpu_seconds"].sum() / 60
+    assert lines["workflow/report/dpa-rows.csv.gz"].endswith(
+        f"| {memory.median():,.0f}, {memory.max():,.0f} | {minutes:.0f} min |"
+    )
+
+
+def test_a_comment_that_names_nothing_is_one_clear_line():
+    with pytest.raises(GraphDPError, match=r"there is no graphdp\.redraw:nothing"):
+        redraw.with_tables("<!-- graphdp.redraw:nothing -->\n\nold\n\n<!-- end -->")
+
+
+def test_a_file_that_nothing_names_is_refused(tmp_path, monkeypatch):
+    for path in shipped.FOLDER.iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    (tmp_path / "new.png").touch()
+    monkeypatch.setattr(redraw, "FOLDER", tmp_path)
+    with pytest.raises(GraphDPError, match=r"new\.png is not named"):
+        redraw.shipped()
+    (tmp_path / "new.png").unlink()
+    (tmp_path / "audit.png").unlink()
+    with pytest.raises(GraphDPError, match=r"audit\.png is not there"):
+        redraw.shipped()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", redraw.shipped()["figures"])
+def test_figures_are_drawn_again_byte_for_byte(name, tmp_path):
+    redraw.draw(name, tmp_path)
+    same = (tmp_path / name).read_bytes() == (shipped.FOLDER / name).read_bytes()
+    assert same, f"{name} is not what its rows give: run `make redraw`"
+    with Image.open(tmp_path / name) as picture:
+        assert picture.mode == "P" and picture.width > 900

@@ -1,0 +1,157 @@
+"""Figures and tables of the documentation from shipped rows, without training.
+
+    make redraw
+
+writes every figure that `workflow/report/shipped.yaml` says how to draw, every table in README and
+docs that stands between
+
+    <!-- module:function -->
+    <!-- end -->
+
+(the function yields its lines), and `workflow/report/manifest.json`. Equal rows and libraries give
+equal bytes. What has no rows is named and left as it is. New rows need no more than this command.
+"""
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from graphdp import io
+from graphdp.errors import GraphDPError
+from graphdp.paper import style
+from graphdp.paper.cells import known
+from graphdp.paper.figures import figures
+from graphdp.paper.shipped import FOLDER, shipped_context, shipped_rows
+from graphdp.progress import progress
+
+MANIFEST = FOLDER / "manifest.json"
+_TABLE = re.compile(r"(<!-- (graphdp[\w.]+):(\w+) -->\n\n).*?(\n\n<!-- end -->)", re.DOTALL)
+
+
+def shipped() -> dict[str, Any]:
+    """What `shipped.yaml` says. Raises `GraphDPError` if it and the folder's files differ."""
+    said = yaml.safe_load((FOLDER / "shipped.yaml").read_text(encoding="utf-8"))
+    named = {*said["rows"], *said["figures"], *said["not_drawn_again"]}
+    found = {path.name for path in FOLDER.iterdir() if path.suffix in (".png", ".gz")}
+    for name in sorted(named ^ found):
+        fault = "is not there" if name in named else "is not named"
+        raise GraphDPError(f"workflow/report/shipped.yaml: {name} {fault}; correct the entry")
+    return said
+
+
+def draw(name: str, folder: Path = FOLDER) -> None:
+    """Draw a figure of `shipped.yaml`, by its file's name, into `folder`.
+
+    Raises `GraphDPError` if none has that name.
+    """
+    said = shipped()
+    entry = known(name, said["figures"], "shipped figure")
+    context = shipped_context(said["rows"][entry["rows"]], entry["datasets"])
+    drawing = known(entry["figure"], figures(), "figure")
+    style.save_small(drawing.draw(shipped_rows(entry["rows"]), context), folder / name)
+
+
+def pages() -> list[Path]:
+    """The pages that may have tables to be written."""
+    return [Path("README.md"), *sorted(Path("docs").glob("*.md"))]
+
+
+def with_tables(text: str) -> str:
+    """A page's text with its tables as the shipped rows give them.
+
+    Raises `GraphDPError` if a comment names what there is not.
+    """
+
+    def write(found: re.Match) -> str:
+        before, module, function, after = found.groups()
+        try:
+            lines = getattr(import_module(module), function)
+        except (ImportError, AttributeError):
+            raise GraphDPError(f"there is no {module}:{function}; correct the comment") from None
+        return before + "\n".join(lines()) + after
+
+    return _TABLE.sub(write, text)
+
+
+def costs() -> Iterator[str]:
+    """The lines of the table of docs/installation.md: what the training jobs of all rows took."""
+    yield "| study | rows | models | memory of a job, MB (median, most) | CPU time |"
+    yield "| --- | --- | --- | --- | --- |"
+    for name in sorted(shipped()["rows"]):
+        rows = shipped_rows(name)
+        memory, minutes = rows["peak_rss_mb"], rows["cpu_seconds"].sum() / 60
+        yield (
+            f"| `{rows['study'].iloc[0]}` | `workflow/report/{name}` | {len(rows):,} "
+            f"| {memory.median():,.0f}, {memory.max():,.0f} | {minutes:.0f} min |"
+        )
+
+
+def manifest() -> dict[str, Any]:
+    """Of every shipped file what it is made of and by, and its SHA-256; of rows their study, number
+    and the commits that trained them (commit -> models; + for one with changes)."""
+    said = shipped()
+    files: dict[str, Any] = {}
+    for name, config in said["rows"].items():
+        rows = pd.read_csv(FOLDER / name, usecols=["study", "git_commit"], dtype=str)
+        files[name] = {
+            "config": config,
+            "study": rows["study"].iloc[0],
+            "models": len(rows),
+            "commits": rows["git_commit"].value_counts().to_dict(),
+        }
+    for name, entry in said["figures"].items():
+        config = said["rows"][entry["rows"]]
+        files[name] = entry | {"config": config, "command": "make redraw"}
+    for name, entry in said["not_drawn_again"].items():
+        files[name] = entry | {"rows": "not shipped"}
+    return {
+        "files": {
+            name: entry | {"sha256": io.sha256_file(FOLDER / name)} for name, entry in files.items()
+        },
+        "tables": {
+            str(page): made
+            for page in pages()
+            if (made := [":".join(m.group(2, 3)) for m in _TABLE.finditer(_text(page))])
+        },
+        "numbers_without_rows": said["numbers_without_rows"],
+    }
+
+
+def _text(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def _left(entries: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    for name, entry in entries.items():
+        yield f"not drawn again: {name} (rows not shipped; commit {entry['commit']})"
+
+
+def main() -> None:
+    """The command of the module's docstring; run in the project's folder."""
+    said = shipped()
+    before = {name: io.sha256_file(FOLDER / name) for name in said["figures"]}
+    for name in progress(list(said["figures"]), "redraw"):
+        draw(name)
+    changed = [name for name, hash in before.items() if io.sha256_file(FOLDER / name) != hash]
+    for page in pages():
+        text = _text(page)
+        if (new := with_tables(text)) != text:
+            io.write_text(page, new)
+            changed.append(str(page))
+    io.write_json(MANIFEST, manifest())
+    print(*_left(said["not_drawn_again"]), sep="\n")
+    print(f"drawn from shipped rows: {', '.join(said['figures'])}, tables of {len(pages())} pages")
+    print(f"changed: {', '.join(changed) or 'nothing'}")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except GraphDPError as error:
+        sys.exit(f"error: {error}")
