@@ -43,6 +43,7 @@ except GraphDPError as error:
 # their params, so that another device or mirror is no reason to run anything again.
 for name in ("mirror", "device", "memory_mb"):
     config[name] = getattr(STUDY, name)
+config["command"] = job.command()
 # The secret of a private release: where its key is, which the scripts read.
 for name in ("release", "key_file", "study_seed"):
     config[name] = getattr(STUDY, name)

@@ -124,6 +124,10 @@ def calibration_folder(dataset):
     return f"{RESULTS}/calibrations/{dataset}"
 
 
+def statements_folders():
+    return [f"{RESULTS}/statements/{dataset}" for dataset in datasets_with_models()]
+
+
 def preprocessing(dataset):
     """What was done to a dataset's graph, as its registry entry or definition says."""
     return DATASETS[dataset].preprocessing.model_dump()
@@ -274,7 +278,7 @@ def collected_files(wildcards):
         ],
         "calibrations": [calibration_folder(dataset) for dataset in datasets],
         # No rows without the statements of their models.
-        "statements": [f"{RESULTS}/statements/{dataset}" for dataset in datasets],
+        "statements": statements_folders(),
     }
     if KNOWN:
         inputs["known"] = STUDY.known_rows

@@ -32,7 +32,10 @@ rule draw:
         context=f"{WORK}/{{study}}/context.json",
         attacks=attack_rows_file(),
         published=published_files(),
-        template="workflow/graphdp/paper/templates/report.html.j2",
+        statements=statements_folders(),
+        template=multiext(
+            "workflow/graphdp/paper/templates/report", ".html.j2", ".css", ".js"
+        ),
     output:
         report=report(
             f"{WORK}/{{study}}/report.html",

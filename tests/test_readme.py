@@ -10,14 +10,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-README = "\n".join(path.read_text() for path in (ROOT / "README.md", *ROOT.glob("docs/*.md")))
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
+README = "\n".join(path.read_text() for path in PAGES)
 
 
 def commands() -> list[str]:
-    """Indented lines that start with make, snakemake or graphdp; those that end in `\\` joined."""
+    """Indented lines that start with make, snakemake or graphdp, those that end in `\\` joined, and
+    what stands alone in a cell of a table; each once."""
     text = README.replace("\\\n", " ")
-    found = re.findall(r"^    ((?:make|snakemake|graphdp) .*)$", text, flags=re.MULTILINE)
-    return [re.sub(r"\s+", " ", command) for command in found]
+    indented = r"^    ((?:make|snakemake|graphdp) .*)$"
+    found = re.findall(indented, text, flags=re.MULTILINE) + re.findall(r"\| `(make .*?)` \|", text)
+    return list(dict.fromkeys(re.sub(r"\s+", " ", command) for command in found))
 
 
 def run(words: list[str], **extra: str) -> subprocess.CompletedProcess:
@@ -71,9 +74,39 @@ def test_an_unknown_paper_is_one_clear_line(paper):
 
 
 def test_files_that_readme_and_docs_name_exist():
-    for name in re.findall(r"`((?:config|workflow|rules|envs)/[\w./-]+)`", README):
-        if not any(mark in name for mark in "*<"):
-            assert (ROOT / name).exists(), name
+    names = re.findall(r"`((?:config|workflow|rules|envs|docs|tests|profiles)/[\w./-]+)`", README)
+    assert len(names) > 20
+    for name in names:
+        assert (ROOT / name).exists(), name
+
+
+def anchors(page: Path) -> set[str]:
+    """The headings of a page as GitHub links to them."""
+    heads = re.findall(r"^#+ (.*)$", page.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda path: path.name)
+def test_links_lead_to_files_and_headings(page):
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if link.startswith(("http:", "https:")):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        assert target.exists() and target.is_relative_to(ROOT), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def test_every_page_is_reached_from_the_readme_and_that_is_short():
+    reached, left = set(), [ROOT / "README.md"]
+    while left:
+        page = left.pop()
+        if page not in reached:
+            reached.add(page)
+            links = re.findall(r"\]\(([\w./-]+\.md)", page.read_text())
+            left += [(page.parent / link).resolve() for link in links]
+    assert set(PAGES) <= reached
+    assert len((ROOT / "README.md").read_text().splitlines()) < 200
 
 
 def test_graphdp_commands_run_as_written():

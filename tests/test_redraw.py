@@ -61,6 +61,68 @@ def test_the_table_of_costs_says_what_the_jobs_took():
     )
 
 
+def test_expected_numbers_are_means_and_tolerances_three_deviations_of_a_difference():
+    lines = "\n".join(redraw.expected("dpdgc-cora"))
+    rows = pd.read_csv(ROOT / "workflow/report/dpdgc-rows.csv.gz", low_memory=False)
+    cora = rows[rows["dataset"] == "cora"]
+    node = cora.query("method == 'dpdgc' and level == 'node'")["test_accuracy"] * 100
+    tolerance = 3 * (2 * node.var(ddof=1) / 10) ** 0.5
+    assert f"conditional) | 10 | {node.mean():.1f} | {tolerance:.1f} |" in lines
+    assert f"{len(cora)} models: {cora['cpu_seconds'].sum() / 60:.0f} minutes" in lines
+
+
+def test_expected_numbers_carry_the_label_of_their_rows():
+    for claim in redraw.shipped()["claims"].values():
+        rows = shipped.shipped_rows(claim["rows"])
+        for what, of in claim["expected"].items():
+            mine = rows[redraw._where(rows, claim["of"] | of)]
+            told = re.search(r"ε = (\S+) \(([\w()]+), δ = ([\w.^-]+), (\w+)\)$", what)
+            if told is None:
+                assert set(mine["level"]) == {"none"}, what
+                continue
+            epsilon, adjacency, delta, status = told.groups()
+            for column, value in zip(
+                ("epsilon", "adjacency", "epsilon_status"),
+                (epsilon, adjacency, status),
+                strict=True,
+            ):
+                assert set(mine[column]) == {value}, what
+            if delta == "N^-1.1":  # of a split of its own for each seed
+                assert mine["delta"].between(2.3e-5, 2.5e-5).all()
+            else:
+                assert set(mine["delta"]) == {float(delta)}, what
+            assert ("claimed" in what) == (status == "refuted"), what
+
+
+def test_a_claim_without_rows_is_refused(monkeypatch):
+    said = redraw.shipped()
+    said["claims"]["dpa-cora"]["expected"] = {"none": {"method": "gap"}}
+    monkeypatch.setattr(redraw, "shipped", lambda: said)
+    with pytest.raises(GraphDPError, match=r"claims\.dpa-cora: no row is of 'none'"):
+        list(redraw.expected("dpa-cora"))
+
+
+def test_readme_says_what_came_out_of_each_paper():
+    lines = {line.split("`")[1]: line for line in list(redraw.papers())[2:]}
+    papers = {path.stem for path in (ROOT / "config/papers").glob("*.yaml")}
+    assert set(lines) == {f"make paper PAPER={paper}" for paper in papers}
+    rows = pd.read_csv(ROOT / "workflow/report/dpdgc-rows.csv.gz", low_memory=False)
+    took = f"{rows['cpu_seconds'].sum() / 3600:.1f} h, {rows['peak_rss_mb'].max() / 1000:.1f} GB"
+    assert f"| {took} ({len(rows):,} models) |" in lines["make paper PAPER=dpdgc"]
+    # By hand: the authors' code beside print, on the six graphs and levels of Table 2.
+    published = pd.read_csv(ROOT / "config/published/dpdgc.csv").query(
+        "artefact == 'Table 2' and method == 'dpdgcofficial'"
+    )
+    means = rows.groupby(["dataset", "method", "level", "epsilon"])["test_accuracy"].mean() * 100
+    off = [
+        abs(means[line.dataset, line.method, line.level, float(line.epsilon)] - line.mean)
+        for line in published.itertuples()
+        if line.dataset != "facebook"
+    ]
+    near = sum(one <= 2.5 for one in off)
+    assert f"{near} of {len(off)} printed cells" in lines["make paper PAPER=dpdgc"]
+
+
 def test_a_comment_that_names_nothing_is_one_clear_line():
     with pytest.raises(GraphDPError, match=r"there is no graphdp\.redraw:nothing"):
         redraw.with_tables("<!-- graphdp.redraw:nothing -->\n\nold\n\n<!-- end -->")

@@ -5,18 +5,21 @@
 writes every figure that `workflow/report/shipped.yaml` says how to draw, every table in README and
 docs that stands between
 
-    <!-- module:function -->
+    <!-- module:function argument -->
     <!-- end -->
 
-(the function yields its lines), and `workflow/report/manifest.json`. Equal rows and libraries give
-equal bytes. What has no rows is named and left as it is. New rows need no more than this command.
+(the function yields its lines; it may have no argument), and `workflow/report/manifest.json`. Equal
+rows and libraries give equal bytes. What has no rows is named and left as it is. New rows need no
+more than this command.
 """
 
+import math
 import re
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pandas as pd
@@ -24,14 +27,16 @@ import yaml
 
 from graphdp import io
 from graphdp.errors import GraphDPError
-from graphdp.paper import style
+from graphdp.paper import overview, style
 from graphdp.paper.cells import known
 from graphdp.paper.figures import figures
 from graphdp.paper.shipped import FOLDER, shipped_context, shipped_rows
 from graphdp.progress import progress
 
 MANIFEST = FOLDER / "manifest.json"
-_TABLE = re.compile(r"(<!-- (graphdp[\w.]+):(\w+) -->\n\n).*?(\n\n<!-- end -->)", re.DOTALL)
+_TABLE = re.compile(
+    r"(<!-- (graphdp[\w.]+):(\w+)(?: ([\w-]+))? -->\n\n).*?(\n\n<!-- end -->)", re.DOTALL
+)
 
 
 def shipped() -> dict[str, Any]:
@@ -52,9 +57,18 @@ def draw(name: str, folder: Path = FOLDER) -> None:
     """
     said = shipped()
     entry = known(name, said["figures"], "shipped figure")
-    context = shipped_context(said["rows"][entry["rows"]], entry["datasets"])
-    drawing = known(entry["figure"], figures(), "figure")
-    style.save_small(drawing.draw(shipped_rows(entry["rows"]), context), folder / name)
+    if "panels" in entry:
+        figure = overview.draw([page(method).overview() for method in entry["panels"]])
+    else:
+        context = shipped_context(said["rows"][entry["rows"]], entry["datasets"])
+        drawing = known(entry["figure"], figures(), "figure")
+        figure = drawing.draw(shipped_rows(entry["rows"]), context)
+    style.save_small(figure, folder / name)
+
+
+def page(method: str) -> ModuleType:
+    """The module that writes a method's numbers in the documentation."""
+    return import_module(f"graphdp.methods.{method}.page")
 
 
 def pages() -> list[Path]:
@@ -69,12 +83,13 @@ def with_tables(text: str) -> str:
     """
 
     def write(found: re.Match) -> str:
-        before, module, function, after = found.groups()
+        before, module, function, argument, after = found.groups()
         try:
             lines = getattr(import_module(module), function)
         except (ImportError, AttributeError):
             raise GraphDPError(f"there is no {module}:{function}; correct the comment") from None
-        return before + "\n".join(lines()) + after
+        written = lines(argument) if argument else lines()
+        return before + "\n".join(written) + after
 
     return _TABLE.sub(write, text)
 
@@ -92,6 +107,53 @@ def costs() -> Iterator[str]:
         )
 
 
+def papers() -> Iterator[str]:
+    """The lines of README.md's table of papers: those with rows by their rows."""
+    yield "| paper | command | CPU time so far, memory of a job, disk | what came out |"
+    yield "| --- | --- | --- | --- |"
+    for name, entry in shipped()["papers"].items():
+        if "rows" in entry:
+            rows = shipped_rows(entry["rows"])
+            hours, memory = rows["cpu_seconds"].sum() / 3600, rows["peak_rss_mb"].max() / 1000
+            took = f"{hours:.1f} h, {memory:.1f} GB ({len(rows):,} models)"
+            came_out = page(entry["method"]).came_out()
+        else:
+            took, came_out = entry["took"], entry["came_out"]
+        yield f"| {entry['title']} | `make paper PAPER={name}` | {took} | {came_out} |"
+
+
+def expected(name: str) -> Iterator[str]:
+    """The lines of a table of docs/artifact.md: means of the rows of a claim of `shipped.yaml`.
+
+    The tolerance, for another seed or another machine's rounding, is three standard deviations of
+    the difference of two such means. Raises `GraphDPError` if no row is of a line.
+    """
+    claim = known(name, shipped()["claims"], "claim")
+    rows = shipped_rows(claim["rows"])
+    yield "| | models | expected, % | tolerance |"
+    yield "| --- | --- | --- | --- |"
+    for what, of in claim["expected"].items():
+        mine = rows[_where(rows, claim["of"] | of)]["test_accuracy"] * 100
+        if mine.empty:
+            raise GraphDPError(f"shipped.yaml: claims.{name}: no row is of {what!r}; correct it")
+        tolerance = 3 * mine.std() * math.sqrt(2 / len(mine))
+        yield f"| {what} | {len(mine)} | {mine.mean():.1f} | {tolerance:.1f} |"
+    command = rows[_where(rows, claim["of"])]
+    yield ""
+    minutes, memory = command["cpu_seconds"].sum() / 60, command["peak_rss_mb"].max()
+    yield (
+        f"CPU time of its {len(command):,} models: {minutes:.0f} minutes; memory of a job: "
+        f"{memory:,.0f} MB."
+    )
+
+
+def _where(rows: pd.DataFrame, of: Mapping[str, Any]) -> pd.Series:
+    found = pd.Series(True, index=rows.index)
+    for column, value in of.items():
+        found &= rows[column] == value
+    return found
+
+
 def manifest() -> dict[str, Any]:
     """Of every shipped file what it is made of and by, and its SHA-256; of rows their study, number
     and the commits that trained them (commit -> models; + for one with changes)."""
@@ -106,8 +168,7 @@ def manifest() -> dict[str, Any]:
             "commits": rows["git_commit"].value_counts().to_dict(),
         }
     for name, entry in said["figures"].items():
-        config = said["rows"][entry["rows"]]
-        files[name] = entry | {"config": config, "command": "make redraw"}
+        files[name] = entry | {"command": "make redraw"}
     for name, entry in said["not_drawn_again"].items():
         files[name] = entry | {"rows": "not shipped"}
     return {

@@ -9,7 +9,9 @@ def main(snakemake):
     files, out = snakemake.input, snakemake.output
     rows = {"rows": files.rows, "attacks": files.get("attacks")}
     context = io.read_json(files.context)
-    draw_all(rows, context, out.get("tables", []), out.get("figures", []), out.report)
+    shown = out.get("tables", []), out.get("figures", [])
+    command = snakemake.config.get("command", "")
+    draw_all(rows, context, *shown, out.report, files.get("statements", []), command)
 
 
 job.run(snakemake, main)

@@ -15,11 +15,14 @@ def draw_all(
     table_files: Sequence[str],
     figure_files: Sequence[str],
     report: str,
+    statements: Sequence[str] = (),
+    command: str = "",
 ) -> None:
     """Write every table (.csv, .md, .tex), every figure (.svg, .png) and the report.
 
     rows: `rows` and, of attacks, `attacks`: their files. context: of the study. table_files,
-    figure_files: what is to be made; a file's stem names the table or figure.
+    figure_files: what is to be made; a file's stem names the table or figure. statements, command:
+    as `build_report`.
 
     Raises `GraphDPError` for a name that is no table or figure.
     """
@@ -39,6 +42,8 @@ def draw_all(
         {name: made[".csv"] for name, made in tables_by_name.items()},
         {name: made[".svg"] for name, made in figures_by_name.items()},
         report,
+        statements,
+        command,
     )
 
 

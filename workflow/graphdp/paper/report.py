@@ -3,7 +3,9 @@
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import jinja2
@@ -13,6 +15,7 @@ from graphdp import io
 from graphdp.paper import labels
 from graphdp.paper.cells import known
 from graphdp.paper.figures import figures as known_figures
+from graphdp.paper.markdown import to_html
 from graphdp.paper.printing import Printed
 from graphdp.paper.rows import read_rows
 from graphdp.paper.select import CELL
@@ -21,6 +24,8 @@ from graphdp.paper.tables import tables as known_tables
 from graphdp.privacy.protection import canonical_epsilon, delta_fault, is_private
 
 _TEMPLATES = Path(__file__).parent / "templates"
+#: Bytes of statements that a page shows; of more it has the links alone.
+_SHOWN = 1_500_000
 
 
 def build_report(
@@ -29,8 +34,14 @@ def build_report(
     table_csvs: Mapping[str, str | os.PathLike],
     figure_svgs: Mapping[str, str | os.PathLike],
     output: str | os.PathLike,
+    statements: Sequence[str | os.PathLike] = (),
+    command: str = "",
 ) -> None:
-    """Write the HTML report from the rows and the artefacts of `build_table` and `build_figure`."""
+    """Write the HTML report from the rows and the artefacts of `build_table` and `build_figure`.
+
+    statements: folders of a dataset's privacy statements, `<method>/<level>/<ε>.md` in each, below
+    the folder of `output`. command: what was typed to make the study.
+    """
     tidy = {name: read_csv(path, name) for name, path in table_csvs.items()}
     printed = {}
     for name, frame in tidy.items():
@@ -44,7 +55,11 @@ def build_report(
     missing = (
         pd.concat(gaps, ignore_index=True).drop_duplicates(list(CELL)) if gaps else pd.DataFrame()
     )
-    io.write_text(output, render_report(context, read_rows(rows_csv), printed, drawn, missing))
+    pages = [page for folder in statements for page in sorted(Path(folder).rglob("*.md"))]
+    read = read_rows(rows_csv)
+    told = _statements(pages, Path(output).parent)
+    text = render_report(context, read, printed, drawn, missing, told, command)
+    io.write_text(output, text)
 
 
 def render_report(
@@ -53,12 +68,15 @@ def render_report(
     tables: Mapping[str, Printed],
     figures: Mapping[str, tuple[str, str]],
     missing: pd.DataFrame,
+    statements: Sequence[Mapping[str, str]] = (),
+    command: str = "",
 ) -> str:
     """The report as HTML text, with everything inline.
 
     `tables` and `figures` map titles to content, in order; a figure is (SVG text, caption).
     `missing` holds the cells without a result (columns dataset, method, level, epsilon,
-    epsilon_basis, adjacency, delta, epsilon_status, missing_reason).
+    epsilon_basis, adjacency, delta, epsilon_status, missing_reason). statements: name, link and
+    page (HTML, "" where it is not to be shown) of each. command: as `build_report`.
     """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),
@@ -71,12 +89,17 @@ def render_report(
         title=context.get("title") or context["study"],
         study=context["study"],
         paper=context.get("paper") or "",
+        made=_made(rows, command),
         run=_run_summary(rows),
+        statements=statements,
         meanings=[
             *_meanings(rows, context.get("calibrations", [])),
             *_large_deltas(context.get("calibrations", []), context.get("statistics", {})),
         ],
-        tables=tables,
+        tables={
+            name: replace(table, cells=_without_readings(table.cells))
+            for name, table in tables.items()
+        },
         figures={
             title: (inline_svg(svg, title.lower().replace(" ", "-"), caption), caption)
             for title, (svg, caption) in figures.items()
@@ -96,6 +119,50 @@ def inline_svg(svg: str, name: str, description: str) -> str:
     svg = svg.replace("url(#", f"url(#{name}-")
     spoken = description.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
     return svg.replace("<svg ", f'<svg role="img" aria-label="{spoken}" ', 1)
+
+
+def _without_readings(cells: pd.DataFrame) -> pd.DataFrame:
+    """A table whose columns of ε, one for each analysis and mostly empty, are one: a line for each
+    that a row has."""
+    readings = [title for title in cells.columns if title.startswith("ε ")]
+    if len(readings) < 3:
+        return cells
+    lines = [
+        "\n".join(
+            f"{title.removeprefix('ε ')}: {value}"
+            for title, value in zip(readings, row, strict=True)
+            if value
+        )
+        for row in cells[readings].itertuples(index=False, name=None)
+    ]
+    return cells.drop(columns=readings).assign(**{"ε of the same noise by analysis": lines})
+
+
+def _statements(pages: Sequence[Path], folder: Path) -> list[dict[str, str]]:
+    """As `render_report` takes them; shown in the page unless all are too much for it."""
+    shown = sum(page.stat().st_size for page in pages) <= _SHOWN
+    found = []
+    for page in pages:
+        dataset, method, level, epsilon = (
+            page.relative_to(folder / "statements").with_suffix("").parts
+        )
+        at = f"{level} level, target {epsilon}" if is_private(level) else "no privacy"
+        found.append(
+            {
+                "name": f"{dataset}, {labels.method_label(method, level)} ({at})",
+                "link": str(page.relative_to(folder)),
+                "page": to_html(page.read_text(encoding="utf-8")) if shown else "",
+            }
+        )
+    return found
+
+
+def _made(rows: pd.DataFrame, command: str) -> list[tuple[str, str]]:
+    """When and how the page was made, and the commits of its models."""
+    when = datetime.now(UTC).strftime("%d %B %Y, %H:%M UTC")
+    commits = sorted(commit for commit in rows["git_commit"].unique() if commit)
+    lines = [("page made", when), ("commit of the models", ", ".join(commits) or "not recorded")]
+    return [*lines, ("command", command)] if command else lines
 
 
 def _run_summary(rows: pd.DataFrame) -> list[tuple[str, str]]:

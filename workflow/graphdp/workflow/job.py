@@ -8,6 +8,7 @@ import os
 import platform
 import re
 import resource
+import shlex
 import shutil
 import subprocess
 import sys
@@ -28,6 +29,11 @@ _COUNTED = {"cpu_seconds": 0.0, "wall_seconds": 0.0}
 
 #: Where the machine, and not the project, is at fault.
 _NO_PLACE = io.NO_ROOM | {errno.EACCES, errno.EPERM}
+
+
+def command() -> str:
+    """What was typed to start the workflow, also in the processes that it starts."""
+    return os.environ.setdefault("GRAPHDP_COMMAND", shlex.join(["snakemake", *sys.argv[1:]]))
 
 
 def run(snakemake: Any, main: Callable[[Any], None]) -> None:

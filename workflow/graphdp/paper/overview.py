@@ -1,0 +1,75 @@
+"""The picture of README.md: what is printed, what the authors' code gives, and what is left with an
+ε that holds; a panel for each paper whose rows are shipped."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from graphdp.paper import style
+
+#: Kind of accuracy -> what the legend calls it, and its look.
+KINDS = {
+    "printed": ("printed", {"marker": "D", "color": "#1c2330", "markerfacecolor": "none"}),
+    "claimed": (
+        "as the authors' code runs it: claim refuted",
+        {"marker": "o", "color": "#d55e00", "markerfacecolor": "white"},
+    ),
+    "holds": ("with an ε that holds", {"marker": "s", "color": "#0072b2"}),
+    "alone": ("no edge read, with an ε that holds", {"marker": "_", "color": "#6b7280"}),
+}
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A paper's part of the picture.
+
+    places: the names of its columns. accuracies: place (a position among them), kind (a key of
+    `KINDS`), mean, low and high (95 % interval, NaN where there is none), in percent. label: all
+    that must be said of ε.
+    """
+
+    title: str
+    places: Sequence[str]
+    accuracies: pd.DataFrame
+    label: str
+
+
+def draw(panels: Sequence[Panel]) -> Figure:
+    """The panels side by side, as wide as they have columns."""
+    with style.theme():
+        figure = Figure(figsize=(11, 3.7), layout="constrained")
+        columns = figure.subplots(
+            1, len(panels), squeeze=False, width_ratios=[len(panel.places) for panel in panels]
+        )[0]
+        for ax, panel in zip(columns, panels, strict=True):
+            for number, (kind, (name, look)) in enumerate(KINDS.items()):
+                mine = panel.accuracies[panel.accuracies["kind"] == kind]
+                bars = [mine["mean"] - mine["low"], mine["high"] - mine["mean"]]
+                ax.errorbar(
+                    mine["place"] + 0.2 * (number - 1.5),
+                    mine["mean"],
+                    yerr=pd.concat(bars, axis=1).fillna(0).to_numpy(dtype=float).T,
+                    linestyle="none",
+                    markersize=9 if kind == "alone" else 5.5,
+                    markeredgewidth=2.2 if kind == "alone" else 1.2,
+                    elinewidth=1.2,
+                    label=name,
+                    **look,
+                )
+            for place in range(1, len(panel.places)):
+                ax.axvline(place - 0.5, color="0.9", linewidth=0.8)
+            ax.set_xticks(range(len(panel.places)), panel.places)
+            ax.set_xlim(-0.5, len(panel.places) - 0.5)
+            ax.grid(False, axis="x")
+            ax.set_title(panel.title)
+            ax.set_xlabel(panel.label)
+        columns[0].set_ylabel("test accuracy, %")
+        figure.legend(
+            *columns[0].get_legend_handles_labels(),
+            loc="outside upper center",
+            ncol=len(KINDS),
+            frameon=False,
+        )
+        return figure
