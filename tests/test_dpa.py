@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from ensemble_fixture import one_thread  # noqa: F401
 from graphdp import cli, noise
@@ -123,6 +124,25 @@ def test_the_published_noise_is_the_classical_formula_s(capsys, epsilon):
     assert stds[FIRST] == pytest.approx(factor / (0.05 * epsilon))
     assert stds[LABELS] == pytest.approx(factor / (0.95 * epsilon - edges))
     assert found["epsilon"] == pytest.approx(epsilon)
+
+
+def test_the_published_laplace_noise_is_scaled_for_one_hot_rows_alone(capsys):
+    """Scale 2 D / ε of each stream. D keys that move by a row of features and D by another, of k
+    equal entries each: pure ε is their ℓ1 distance over the scale, √k times what is claimed."""
+    line = "calibrate dpaofficial --level node --epsilon 4 --delta 1e-5 --max-degree 6"
+    status, output = run(capsys, f"{line} --noise laplace --json")
+    found = json.loads(output.out)
+    assert (status, found["status"]) == (0, "refuted")
+    assert any("ℓ1 norm of up to √C" in one for one in found["plan"]["assumptions"])
+    stds = {one["phase"]: one.get("noise_std") for one in found["releases"]}
+    own = {FIRST: 0.05 * 4, LABELS: 0.95 * 4 - math.log(3.5)}
+    for phase, epsilon in own.items():
+        scale = stds[phase] / math.sqrt(2)
+        assert scale == pytest.approx(12 / epsilon)
+        for entries in (1, 18):
+            row = np.full(entries, 1 / math.sqrt(entries))
+            loss = 2 * 6 * np.abs(row).sum() / scale
+            assert loss == pytest.approx(math.sqrt(entries) * epsilon)
 
 
 @pytest.mark.parametrize(
@@ -381,6 +401,24 @@ def test_the_official_noise_is_that_of_its_plan():
     ((_, _, model),) = official.fit(made, [setting])
     calibrated.check_execution(made.calibrations[0], model.executed)
     assert set(model.executed) == {FIRST, LABELS}
+
+
+def test_laplace_noise_has_the_law_of_its_scale():
+    """Kolmogorov and Smirnov, with the last step of the grid spread out: wrong once in 1e9 runs."""
+    scale, rows = 3.0, np.random.default_rng(0).normal(size=(400, 100))
+    found = official._with_laplace(rows, scale, ("laplace", 0))
+    grid = 2.0**-9
+    assert not (found / grid % 1).any() and (found / grid % 2).any()
+    left = (found - grid * np.rint(rows / grid)).ravel()
+    left += np.random.default_rng(1).uniform(-grid / 2, grid / 2, left.size)
+    assert stats.kstest(left, "laplace", (0, scale)).pvalue > 1e-9
+
+
+def test_laplace_noise_is_that_of_the_plan():
+    made, setting = block("dpaofficial", max_degree=4, noise="laplace")
+    ((_, _, model),) = official.fit(made, [setting])
+    calibrated.check_execution(made.calibrations[0], model.executed)
+    assert {one.noise for one in model.executed.values()} == {"laplace"}
 
 
 def test_the_official_lists_are_cut_by_receivers_and_have_loops_and_dummies():

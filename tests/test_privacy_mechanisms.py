@@ -15,6 +15,7 @@ from graphdp.privacy import accounting, calibrated, mechanisms
 from graphdp.privacy.calibration import calibrate
 from graphdp.privacy.composition import composed_epsilon, epsilon_at, parts
 from graphdp.privacy.plan import (
+    ClaimedLaplace,
     ClassicalGaussian,
     Composition,
     DistributedGaussian,
@@ -65,6 +66,7 @@ def examples():
         UnnoisedRelease("q", "p"),
         DistributedGaussian("q", CLIP, 2.0, 4, "p", 3, 1),
         ClassicalGaussian("q", CLIP, 0.25, 0.5, False, 1e-5, "p"),
+        ClaimedLaplace("q", CLIP, 0.25, 0.5, False, 0.0, "p"),
     ]
 
 
@@ -108,6 +110,7 @@ def test_units_of_noise():
         "unnoised": None,
         "distributed_gaussian": 2.0,
         "classical_gaussian": None,
+        "claimed_laplace": None,
     }
 
 

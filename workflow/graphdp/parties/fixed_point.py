@@ -3,24 +3,23 @@
 Nothing here imports torch: the parties' processes start with this.
 
 **How far the drawn noise is from ideal.** Normals are those of `graphdp.noise`, wrong by less than
-2⁻⁴⁵ each, mostly by 2⁻⁴⁹, and near u = 1 by 2⁻⁵⁴ / r besides. v and y are rounded to cells of 1/c
-of their deviations, c the larger of σ_v and σ_y, so that the chance of a cell is wrong by a factor
-within 1 ± 2⁻⁴³ c, near the origin, whose cell has sides at r ≥ 1 / 2c, 1 ± 2⁻⁵⁰ c². As in
-`graphdp.noise`, for N numbers of v or y and outside of a chance of 1e-25, ε grows by less than
+2⁻⁴⁵ each, mostly by 2⁻⁴⁹, and near u = 1 by 2⁻⁵⁴ / r besides. They are rounded to cells of 1/c of
+their deviation, c < 2¹⁶, so that the chance of a cell is wrong by a factor within 1 ± 2⁻⁴³ c, near
+the origin, whose cell has sides at r ≥ 1 / 2c, 1 ± 2⁻⁵⁰ c². As in `graphdp.noise`, for N numbers
+and outside of a chance of 1e-25, ε grows by less than
 
     2 (√(N v · 60) + 2⁻⁵⁰ c² · 60 + N v),   v = (2⁻⁴³ c)²
 
-(`pair_sums.drawn_epsilon`). Below σ = 2³⁰ steps (64 as a real number) c ≤ 2¹⁶: for ten rounds over
-2,708 users by three parties 0.0009 with 64 columns and 0.0023 with 1,433; for N = 2³⁶, the most
-that a model may draw, 0.031. c doubles with every two further bits of σ: 0.062 at 100, 0.13 at
-1,000. Statements add what it is at their σ (`DistributedGaussian.drawn_epsilon`).
+which for ten rounds over 2,708 users by three parties is 0.0009 with 64 columns and 0.0023 with
+1,433; for N = 2³⁶, the most that a model may draw, 0.031 (`pair_sums.DRAWN_EPSILON`, which
+statements add).
 """
 
 import numpy as np
 
 from graphdp.errors import GraphDPError
 from graphdp.noise import Words, normals
-from graphdp.privacy.pair_sums import FRACTION_BITS, split
+from graphdp.privacy.pair_sums import FRACTION_BITS, step_bits
 
 _PART = 1 << 15  # numbers whose noise is drawn at once: they fit into a cache
 _ONE = 2.0**FRACTION_BITS
@@ -33,8 +32,8 @@ def project(rows: np.ndarray) -> np.ndarray:
     return rows / np.maximum(norms, 1.0)[:, None]
 
 
-def encode(rows: np.ndarray) -> np.ndarray:
-    """Rows (n, C) in the unit ball as whole numbers, int64: cut towards zero to 24 bits.
+def encode(rows: np.ndarray, bits: int = 0) -> np.ndarray:
+    """Rows (n, C) in the unit ball in steps of 2⁻²⁴, int64: cut towards zero to whole 2^bits.
 
     That Σ q² ≤ 2⁴⁸ is checked in whole numbers; a row that rounding let out of the ball is cut once
     more. Raises `GraphDPError` for one that is farther out.
@@ -42,22 +41,29 @@ def encode(rows: np.ndarray) -> np.ndarray:
     found = np.empty(rows.shape, np.int64)
     step = max(1, _PART // max(1, rows.shape[1]))
     for start in range(0, len(rows), step):
-        found[start : start + step] = _encoded(rows[start : start + step])
+        found[start : start + step] = _encoded(rows[start : start + step], bits)
     return found
 
 
-def _encoded(rows: np.ndarray) -> np.ndarray:
+def _encoded(rows: np.ndarray, bits: int) -> np.ndarray:
     """As `encode`, float64: whole numbers below 2⁵³ and the sums of their squares are exact."""
     with np.errstate(over="ignore"):
-        found = np.trunc(rows * _ONE)
+        found = _cut(rows, bits)
         lengths = np.einsum("ij,ij->i", found, found)
     if not (lengths <= _MOST).all():
         if not np.isfinite(rows).all():
             raise GraphDPError("a row to be sent is not finite; check the features")
         out = np.flatnonzero(lengths > _MOST)
-        found[out] = np.trunc(rows[out] * (_ONE * (1 - 2.0**-40)))
+        found[out] = _cut(rows[out] * (1 - 2.0**-40), bits)
         if np.einsum("ij,ij->i", found[out], found[out]).max() > _MOST:
             raise GraphDPError("a row to be sent has a norm above 1; project it first")
+    return found
+
+
+def _cut(rows: np.ndarray, bits: int) -> np.ndarray:
+    found = rows * 2.0 ** (FRACTION_BITS - bits)
+    np.trunc(found, out=found)
+    found *= 2.0**bits
     return found
 
 
@@ -67,29 +73,23 @@ def decode(found: np.ndarray) -> np.ndarray:
 
 
 def party_noise(name: tuple, shape: tuple[int, int], noise_std: float) -> np.ndarray:
-    """One party's noise for one round, int64 of `shape`, in steps of 2⁻²⁴.
+    """One party's noise for one piece of a round, int64 of `shape`, in steps of 2⁻²⁴.
 
     name: of its stream, which equal inputs alone may share. noise_std: the party's deviation, as a
     real number. Raises `GraphDPError` for one that cannot be drawn.
     """
-    fine, coarse, shift = split(noise_std * _ONE)
+    bits = step_bits(noise_std * _ONE)
+    cells = noise_std * 2.0 ** (FRACTION_BITS - bits)
     words = Words(*name)
     flat = np.empty(shape[0] * shape[1], np.int64)
     for start in range(0, flat.size, _PART):
         part = flat[start : start + _PART]
-        half = (part.size + 1) // 2
-        part[:] = _rounded(words, half, fine)[: part.size]
-        if coarse:
-            high = _rounded(words, half, coarse)[: part.size]
-            high *= 2.0**shift
-            part += high.astype(np.int64)
+        drawn = normals(words, (part.size + 1) // 2)[: part.size]
+        drawn *= cells
+        np.rint(drawn, out=drawn)
+        drawn *= 2.0**bits
+        part[:] = drawn
     return flat.reshape(shape)
-
-
-def _rounded(words: Words, pairs: int, noise_std: float) -> np.ndarray:
-    found = normals(words, pairs)
-    found *= noise_std
-    return np.rint(found, out=found)
 
 
 def dummies(name: tuple, num_keys: int, mean: int, noise_std: float) -> np.ndarray:

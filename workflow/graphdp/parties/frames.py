@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from graphdp.errors import GraphDPError
 from graphdp.privacy.pair_sums import FRACTION_BITS, RING_BITS
 
-HELLO, PAIRS, DONE, SUMS = range(4)
-KINDS = ("hello", "pairs", "done", "sums")
+HELLO, KEYS, DONE, PAIRS, SUMS = range(5)
+KINDS = ("hello", "keys", "done", "pairs", "sums")
 MAGIC = b"SBK1"
 #: magic, kind, ring, fraction bits, stream, last of its kind in the round, study, round, place,
 #: rows, columns, bytes of the body.

@@ -28,7 +28,10 @@ class InMemory:
 
     def add_up(self, one: Round, rows: np.ndarray) -> np.ndarray:
         """The released sums of a round's rows, int64 (n, C) both."""
-        sums = self._pairs @ rows
-        for secret in self._secrets:
-            sums += party_noise(noise_name(secret, one), rows.shape, one.party_std)
+        sums = np.empty_like(rows)
+        for piece in one.pieces:
+            found = self._pairs @ rows[:, piece.place].copy()
+            for secret in self._secrets:
+                found += party_noise(noise_name(secret, piece), found.shape, piece.party_std)
+            sums[:, piece.place] = found
         return sums

@@ -16,6 +16,7 @@ from graphdp.errors import GraphDPError
 from graphdp.parties.fixed_point import dummies, party_noise
 from graphdp.parties.frames import (
     HELLO,
+    KEYS,
     PAIRS,
     SUMS,
     Link,
@@ -37,6 +38,8 @@ from graphdp.parties.shares import (
 
 #: Bytes of a frame's body, about.
 FRAME_BYTES = 1 << 22
+#: What the shuffler is told of a share.
+SHARE = np.dtype([("sender", "<u4"), ("party", "u1"), ("key", "<u4")])
 
 
 async def connect(spec: dict[str, Any], other: str, own: str) -> Link:
@@ -63,21 +66,23 @@ async def work(spec: dict[str, Any]) -> None:
     own = f"party {party}"
     server, shuffler = await connect(spec, "server", own), await connect(spec, "shuffler", own)
     seeds = {int(other): seed for other, seed in spec["seeds"].items()}
-    zeros = _own_pairs(spec)
+    own_keys, chosen = _own_pairs(spec)
+    senders = np.full(len(own_keys), n + party, np.uint32)
     for fields in spec["rounds"]:
         one = Round(**fields)
         try:
-            await _send_zeros(shuffler, one, spec, *zeros)
-            total = np.zeros((n, one.columns), np.uint64)
-            last = False
-            while not last:
-                keys, values, last = await _pairs(shuffler, one, n)
-                total += sum_by_key(keys, values, n)
-            name = noise_name(spec["noise"], one)
-            noise = party_noise(name, total.shape, one.party_std)
-            total += noise.view(np.uint64)
-            total += mask(party, seeds, one.stream, one.number, total.shape)
-            await _send_sums(server, one, total)
+            await send_keys(shuffler, one, senders, own_keys, chosen)
+            keys = await _keys(shuffler, one, n)
+            for piece in one.pieces:
+                name = (spec["secret"], "zeros", piece.stream, piece.number, piece.start)
+                zeros = np.zeros((len(own_keys), piece.columns), np.int64)
+                await send_values(shuffler, piece, split_rows(zeros, spec["shares"], name))
+                values = await values_of(shuffler, piece, len(keys), PAIRS)
+                total = sum_by_key(keys, values, n)
+                noise = party_noise(noise_name(spec["noise"], piece), total.shape, one.party_std)
+                total += noise.view(np.uint64)
+                total += mask(party, seeds, piece, n)
+                await send_values(server, piece, total[None], SUMS)
         except ProtocolError as error:
             raise ProtocolError(f"{own}, {one.words}: {error}") from None
     print(json.dumps({"server": server.sent, "shuffler": shuffler.sent}), flush=True)
@@ -85,35 +90,37 @@ async def work(spec: dict[str, Any]) -> None:
     shuffler.close()
 
 
-async def _pairs(shuffler: Link, one: Round, n: int) -> tuple[np.ndarray, np.ndarray, bool]:
-    body, rows, last = await shuffler.receive(
-        PAIRS,
-        stream=STREAMS.index(one.stream),
-        number=one.number,
-        columns=one.columns,
-        row_bytes=KEY_BYTES + one.columns * VALUE_BYTES,
-    )
-    keys = np.frombuffer(body, np.uint32, rows)
-    if rows and keys.max() >= n:
+async def _keys(shuffler: Link, one: Round, n: int) -> np.ndarray:
+    """Of the shares that the party gets in a round, int64 (R,)."""
+    body = await whole(shuffler, KEYS, one, 0, KEY_BYTES)
+    keys = np.frombuffer(body, np.uint32)
+    if keys.size and keys.max() >= n:
         raise ProtocolError(f"{shuffler.other} sent key {keys.max()} of {n}")
-    values = np.frombuffer(body, np.uint64, rows * one.columns, rows * KEY_BYTES)
-    return keys.astype(np.int64), values.reshape(rows, one.columns), last
+    return keys.astype(np.int64)
 
 
-async def _send_sums(server: Link, one: Round, total: np.ndarray) -> None:
-    n = len(total)
-    step = max(1, FRAME_BYTES // (one.columns * VALUE_BYTES))
-    for start in range(0, n, step):
-        part = total[start : start + step]
-        await server.send(
-            SUMS,
-            part.tobytes(),
+async def whole(link: Link, kind: int, one: Round, columns: int, row_bytes: int) -> bytes:
+    """The bodies of all frames of a kind in a round, or in a piece of it."""
+    parts, last = [], False
+    while not last:
+        body, _, last = await link.receive(
+            kind,
             stream=STREAMS.index(one.stream),
             number=one.number,
-            rows=len(part),
-            columns=one.columns,
-            last=start + step >= n,
+            columns=columns,
+            row_bytes=row_bytes,
         )
+        parts.append(body)
+    return b"".join(parts)
+
+
+async def values_of(link: Link, piece: Round, rows: int, kind: int) -> np.ndarray:
+    """What so many rows hold in a piece: uint64 (rows, C)."""
+    body = await whole(link, kind, piece, piece.columns, piece.columns * VALUE_BYTES)
+    found = np.frombuffer(body, np.uint64).reshape(-1, piece.columns)
+    if len(found) != rows:
+        raise ProtocolError(f"{link.other} sent {len(found)} rows of {rows}")
+    return found
 
 
 def _own_pairs(spec: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
@@ -130,47 +137,34 @@ def _own_pairs(spec: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     return keys, chosen
 
 
-async def _send_zeros(
-    shuffler: Link, one: Round, spec: dict[str, Any], keys: np.ndarray, chosen: np.ndarray
+async def send_keys(
+    shuffler: Link, one: Round, senders: np.ndarray, keys: np.ndarray, chosen: np.ndarray
 ) -> None:
-    name = (spec["secret"], "zeros", one.stream, one.number)
-    rows = np.zeros((len(keys), one.columns), np.int64)
-    values = split_rows(rows, spec["shares"], name)
-    senders = np.full(len(keys), spec["num_keys"] + spec["party"], np.uint32)
-    await send_shares(shuffler, one, senders, keys, chosen, values)
+    """Announce the shares of pairs to the shuffler: senders, parties and keys, share by share."""
+    count, shares = chosen.shape
+    told = np.empty((shares, count), SHARE)
+    told["sender"], told["party"], told["key"] = senders, chosen.T, keys
+    await send_rows(shuffler, KEYS, one, told.reshape(-1))
 
 
-async def send_shares(
-    shuffler: Link,
-    one: Round,
-    senders: np.ndarray,
-    keys: np.ndarray,
-    chosen: np.ndarray,
-    values: np.ndarray,
-) -> None:
-    """Send shares, uint64 (t, P, C), of pairs to the shuffler: senders, parties, keys, values."""
-    width = 9 + one.columns * VALUE_BYTES
-    step = max(1, FRAME_BYTES // (width * len(values)))
-    count = len(keys)
-    for start in range(0, max(count, 1), step):
-        part = slice(start, start + step)
-        shown = values[:, part]
-        body = b"".join(
-            (
-                np.tile(senders[part].astype(np.uint32), len(values)).tobytes(),
-                np.ascontiguousarray(chosen[part].T).tobytes(),
-                np.tile(keys[part].astype(np.uint32), len(values)).tobytes(),
-                shown.tobytes(),
-            )
-        )
-        await shuffler.send(
-            PAIRS,
-            body,
+async def send_values(link: Link, piece: Round, values: np.ndarray, kind: int = PAIRS) -> None:
+    """Send what a piece of a round has in it: uint64 (t, P, C), in the order of the keys."""
+    await send_rows(link, kind, piece, values.reshape(-1, piece.columns), piece.columns)
+
+
+async def send_rows(link: Link, kind: int, one: Round, rows: np.ndarray, columns: int = 0) -> None:
+    """Send rows in frames of about `FRAME_BYTES`; of none an empty one."""
+    step = max(1, FRAME_BYTES * len(rows) // max(1, rows.nbytes))
+    for start in range(0, max(len(rows), 1), step):
+        part = rows[start : start + step]
+        await link.send(
+            kind,
+            part.tobytes(),
             stream=STREAMS.index(one.stream),
             number=one.number,
-            rows=shown.shape[0] * shown.shape[1],
-            columns=one.columns,
-            last=start + step >= count,
+            rows=len(part),
+            columns=columns,
+            last=start + step >= len(rows),
         )
 
 

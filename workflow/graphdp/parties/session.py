@@ -17,10 +17,9 @@ import numpy as np
 
 from graphdp.errors import GraphDPError
 from graphdp.parties.frames import DONE, SUMS, Link, ProtocolError
-from graphdp.parties.party import connect, send_shares
+from graphdp.parties.party import connect, send_keys, send_values, values_of
 from graphdp.parties.shares import (
     STREAMS,
-    VALUE_BYTES,
     Round,
     choose_parties,
     noise_secret,
@@ -200,25 +199,24 @@ class Session:
         return int(line)
 
     async def _round(self, one: Round, rows: np.ndarray) -> np.ndarray:
+        found = np.empty_like(rows)
         try:
-            await self._send(one, rows)
-            parts = await asyncio.gather(*(self._sums(link, one) for link in self._in_order()))
+            await self._announce(one)
+            for piece in one.pieces:
+                await self._send(piece, rows)
+                found[:, piece.place] = await self._sums(piece)
         except ProtocolError as error:
             raise ProtocolError(f"{one.words}: {error}") from None
-        total = np.zeros((self._n, one.columns), np.uint64)
-        for part in parts:
-            total += part
-        return total.view(np.int64)
+        return found
 
     def _in_order(self) -> list[Link]:
         return [self._links[f"party {p}"] for p in range(self._parties)]
 
-    async def _send(self, one: Round, rows: np.ndarray) -> None:
-        talk = ~np.isin(self._senders, list(self.silent))
+    async def _announce(self, one: Round) -> None:
+        """Say which shares are sent in a round, and each user how many pairs it sends."""
+        talk = self._talk()
         senders, keys = self._senders[talk], self._keys[talk]
-        name = (self._secret, "shares", one.stream, one.number)
-        values = split_rows(rows[senders], self._shares, name)
-        await send_shares(self._users, one, senders, keys, self._chosen[talk], values)
+        await send_keys(self._users, one, senders, keys, self._chosen[talk])
         said = self._said.astype(np.uint32)
         said[list(self.silent)] = SILENT
         await self._users.send(
@@ -230,21 +228,20 @@ class Session:
             columns=1,
         )
 
-    async def _sums(self, link: Link, one: Round) -> np.ndarray:
-        parts, last = [], False
-        while not last:
-            body, rows, last = await link.receive(
-                SUMS,
-                stream=STREAMS.index(one.stream),
-                number=one.number,
-                columns=one.columns,
-                row_bytes=one.columns * VALUE_BYTES,
-            )
-            parts.append(np.frombuffer(body, np.uint64).reshape(rows, one.columns))
-        found = np.concatenate(parts)
-        if len(found) != self._n:
-            raise ProtocolError(f"{link.other} sent {len(found)} sums of {self._n}")
-        return found
+    def _talk(self) -> np.ndarray:
+        return ~np.isin(self._senders, list(self.silent))
+
+    async def _send(self, piece: Round, rows: np.ndarray) -> None:
+        name = (self._secret, "shares", piece.stream, piece.number, piece.start)
+        own = rows[:, piece.place][self._senders[self._talk()]]
+        await send_values(self._users, piece, split_rows(own, self._shares, name))
+
+    async def _sums(self, piece: Round) -> np.ndarray:
+        total = np.zeros((self._n, piece.columns), np.uint64)
+        sums = (values_of(link, piece, self._n, SUMS) for link in self._in_order())
+        for part in await asyncio.gather(*sums):
+            total += part
+        return total.view(np.int64)
 
     async def _finish(self) -> None:
         """Wait for the processes, and note what went over which link."""
@@ -255,8 +252,8 @@ class Session:
         parties = [f"party {p}" for p in range(self._parties)]
         self.traffic = {
             "users to shuffler": sum(self._users.sent.values()),
-            "parties to shuffler": sum(said[p]["shuffler"].get("pairs", 0) for p in parties),
-            "shuffler to parties": sum(said["shuffler"][p]["pairs"] for p in parties),
+            "parties to shuffler": sum(sum(said[p]["shuffler"].values()) for p in parties),
+            "shuffler to parties": sum(sum(said["shuffler"][p].values()) for p in parties),
             "parties to server": sum(link.received["sums"] for link in self._in_order()),
         }
 

@@ -1,25 +1,50 @@
 """Shares and masks modulo 2⁶⁴, the schedule of a session, and the bytes of its links."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from graphdp.noise import Words
+from graphdp.privacy.pair_sums import FRACTION_BITS, step_bits
 from graphdp.rng import stream_key
 
 #: Streams of rounds, by the number that frames carry.
 STREAMS = ("features", "labels")
 KEY_BYTES, SENDER_BYTES, PARTY_BYTES, VALUE_BYTES = 4, 4, 1, 8
+#: Columns of rows that go through the protocol together, which bounds the memory of all.
+PIECE_COLUMNS = 64
 
 
 @dataclass(frozen=True)
 class Round:
-    """One round, as all know it beforehand. party_std: σ of one party's noise, a real number."""
+    """One round, or a piece of one, as all know it beforehand.
+
+    party_std: σ of one party's noise, a real number. start: the first column, of a piece.
+    """
 
     stream: str
     number: int
     columns: int
     party_std: float
+    start: int = 0
+
+    @property
+    def pieces(self) -> list["Round"]:
+        """The round some columns at a time."""
+        return [
+            replace(self, columns=min(PIECE_COLUMNS, self.columns - start), start=start)
+            for start in range(0, self.columns, PIECE_COLUMNS)
+        ]
+
+    @property
+    def place(self) -> slice:
+        """The columns of a piece."""
+        return slice(self.start, self.start + self.columns)
+
+    @property
+    def step_bits(self) -> int:
+        """Rows and noise are multiples of 2^step_bits."""
+        return step_bits(self.party_std * 2.0**FRACTION_BITS)
 
     @property
     def words(self) -> str:
@@ -36,8 +61,8 @@ def noise_secret(name: tuple, party: int) -> str:
 
 
 def noise_name(secret: str, one: Round) -> tuple:
-    """What names a party's noise in a round."""
-    return secret, one.stream, one.number
+    """What names a party's noise in a piece of a round."""
+    return secret, one.stream, one.number, one.start
 
 
 def uniform(name: tuple, shape: tuple[int, ...]) -> np.ndarray:
@@ -65,17 +90,15 @@ def choose_parties(count: int, parties: int, shares: int, name: tuple) -> np.nda
     return np.argsort(uniform(name, (count, parties)), axis=1)[:, :shares].astype(np.uint8)
 
 
-def mask(
-    party: int, seeds: dict[int, str], stream: str, number: int, shape: tuple[int, int]
-) -> np.ndarray:
-    """A party's mask of a round, uint64 of `shape`; those of all parties add up to zero.
+def mask(party: int, seeds: dict[int, str], one: Round, num_keys: int) -> np.ndarray:
+    """A party's mask of a piece of a round, uint64 (n, C); those of all parties add up to zero.
 
-    seeds: other party -> the secret that the two share. Every round has fresh masks.
+    seeds: other party -> the secret that the two share. Every round and piece has fresh masks.
     """
-    found = np.zeros(shape, np.uint64)
+    found = np.zeros((num_keys, one.columns), np.uint64)
     for other, seed in seeds.items():
-        drawn = uniform((seed, "mask", stream, number), shape)
-        found = found + drawn if party < other else found - drawn
+        drawn = uniform((seed, "mask", one.stream, one.number, one.start), found.shape)
+        (np.add if party < other else np.subtract)(found, drawn, out=found)
     return found
 
 

@@ -1,7 +1,8 @@
 """The shuffler: a process of its own, started with `python -m graphdp.parties.shuffler`.
 
-It takes in all pairs of a round, of all users and parties, and only then sends every party its
-shares, in an order of its own. It is trusted: it sees who sends how many pairs to whom, and all
+It is told of all shares of a round, of all users and parties, and only then tells every party of
+its own, in an order of the shuffler's. What rows hold follows some columns at a time, always of all
+shares before any is sent on. It is trusted: it sees who sends how many pairs to whom, and all
 shares of them. A user that is silent, or whose number of pairs is not what it says, ends the
 session before anything of that round is forwarded: what the others' sums would show is its list.
 """
@@ -17,14 +18,15 @@ from graphdp.errors import GraphDPError
 from graphdp.parties.frames import (
     DONE,
     HELLO,
+    KEYS,
     PAIRS,
     Link,
     ProtocolError,
     server_tls,
     study_hash,
 )
-from graphdp.parties.party import FRAME_BYTES
-from graphdp.parties.shares import KEY_BYTES, STREAMS, VALUE_BYTES, Round, uniform
+from graphdp.parties.party import SHARE, send_rows, send_values, values_of, whole
+from graphdp.parties.shares import KEY_BYTES, STREAMS, Round, uniform
 
 #: What a user that is silent has in the list of numbers of pairs.
 SILENT = 2**32 - 1
@@ -76,9 +78,18 @@ async def work(spec: dict[str, Any]) -> None:
     for fields in spec["rounds"]:
         one = Round(**fields)
         try:
-            found = await asyncio.gather(*(_collect(links[name], one, spec) for name in others))
-            await _check_users(links["users"], one, spec, found[0][0])
-            await _forward([links[name] for name in parties], one, spec, found)
+            told = await asyncio.gather(*(_shares(links[name], one, spec) for name in others))
+            await _check_users(links["users"], one, spec, told[0]["sender"])
+            order, counts = _order(one, spec, told)
+            everything, ends = np.concatenate(told), [links[name] for name in parties]
+            await asyncio.gather(
+                *(
+                    send_rows(link, KEYS, one, everything["key"][mine])
+                    for link, mine in zip(ends, order, strict=True)
+                )
+            )
+            for piece in one.pieces:
+                await _forward(piece, [links[name] for name in others], counts, order)
         except ProtocolError as error:
             raise ProtocolError(f"shuffler, {one.words}: {error}") from None
     print(json.dumps({name: links[name].sent for name in parties}), flush=True)
@@ -87,26 +98,13 @@ async def work(spec: dict[str, Any]) -> None:
     listening.close()
 
 
-async def _collect(link: Link, one: Round, spec: dict[str, Any]) -> tuple[np.ndarray, ...]:
-    """(senders, parties, keys, values) of all pairs of one end in a round."""
-    parts, last = [], False
-    width = one.columns * VALUE_BYTES
-    while not last:
-        body, rows, last = await link.receive(
-            PAIRS,
-            stream=STREAMS.index(one.stream),
-            number=one.number,
-            columns=one.columns,
-            row_bytes=9 + width,
+async def _shares(link: Link, one: Round, spec: dict[str, Any]) -> np.ndarray:
+    """All shares that one end sends in a round, as it announces them: (R,) of `party.SHARE`."""
+    found = np.frombuffer(await whole(link, KEYS, one, 0, SHARE.itemsize), SHARE)
+    if found.size and found["party"].max() >= spec["parties"]:
+        raise ProtocolError(
+            f"{link.other} sent to party {found['party'].max()} of {spec['parties']}"
         )
-        senders = np.frombuffer(body, np.uint32, rows)
-        chosen = np.frombuffer(body, np.uint8, rows, 4 * rows)
-        keys = np.frombuffer(body, np.uint32, rows, 5 * rows)
-        values = np.frombuffer(body[9 * rows :], np.uint64).reshape(rows, one.columns)
-        parts.append((senders, chosen, keys, values))
-    found = tuple(np.concatenate(some) for some in zip(*parts, strict=True))
-    if len(found[1]) and found[1].max() >= spec["parties"]:
-        raise ProtocolError(f"{link.other} sent to party {found[1].max()} of {spec['parties']}")
     return found
 
 
@@ -133,29 +131,32 @@ async def _check_users(users: Link, one: Round, spec: dict[str, Any], senders: n
         raise ProtocolError(f"user {user} sent other pairs than it said; nothing was forwarded")
 
 
-async def _forward(
-    parties: list[Link], one: Round, spec: dict[str, Any], found: list[tuple[np.ndarray, ...]]
-) -> None:
-    _, chosen, keys, values = (np.concatenate(some) for some in zip(*found, strict=True))
+def _order(
+    one: Round, spec: dict[str, Any], told: list[np.ndarray]
+) -> tuple[list[np.ndarray], list[int]]:
+    """Of each party, which shares of all it gets, in what order; and how many each end sends."""
+    chosen = np.concatenate([some["party"] for some in told])
     name = (spec["secret"], "order", one.stream, one.number)
-    order = np.argsort(uniform(name, (len(keys),)))
-    step = max(1, FRAME_BYTES // (KEY_BYTES + one.columns * VALUE_BYTES))
+    order = np.argsort(uniform(name, (len(chosen),)))
+    mine = chosen[order]
+    return [order[mine == party] for party in range(spec["parties"])], [*map(len, told)]
 
-    async def send(party: int, link: Link) -> None:
-        mine = order[chosen[order] == party]
-        for start in range(0, max(len(mine), 1), step):
-            part = mine[start : start + step]
-            await link.send(
-                PAIRS,
-                keys[part].tobytes() + values[part].tobytes(),
-                stream=STREAMS.index(one.stream),
-                number=one.number,
-                rows=len(part),
-                columns=one.columns,
-                last=start + step >= len(mine),
-            )
 
-    await asyncio.gather(*(send(party, link) for party, link in enumerate(parties)))
+async def _forward(
+    piece: Round, ends: list[Link], counts: list[int], order: list[np.ndarray]
+) -> None:
+    """Take in a piece of all shares, then send every party its own."""
+    found = await asyncio.gather(
+        *(values_of(link, piece, count, PAIRS) for link, count in zip(ends, counts, strict=True))
+    )
+    values = np.concatenate(found)
+    del found
+    await asyncio.gather(
+        *(
+            send_values(link, piece, values[mine])
+            for link, mine in zip(ends[1:], order, strict=True)
+        )
+    )
 
 
 def main() -> int:

@@ -48,24 +48,24 @@ most t_c colluders do not know has variance σ²; all of it together has σ² m 
 the masks: without them a party that got no pair for a key would send its bare noise, and only
 t - t_c parties' noise would count.
 
-**Fixed point.** h is cut towards zero to 24 fractional bits, which makes no norm larger
-and turns no sign, and Σ q² ≤ 2⁴⁸ is checked in integers. Nothing wraps around (`check_ring`): a
-bound on n keys, m parties and σ, all public. A check of the sums themselves would tell of them.
+**Fixed point.** Rows and a round's noise are whole multiples of B · 2⁻²⁴, B the power of two that
+leaves 2¹⁵ to 2¹⁶ of them in a party's deviation, or 1 where it has fewer (`step_bits`). h is cut
+towards zero to these, which makes no norm larger and turns no sign, and Σ q² ≤ 2⁴⁸ is checked.
+Nothing wraps around (`check_ring`): a bound on n keys, m parties and σ, all public. A check of the
+sums themselves would tell of them.
 
-**Noise on whole numbers.** A party draws x = v + B y, v = rint(σ_v Z), y = rint(σ_y Z'), with B a
-power of two and σ_v² + B² σ_y² = σ_p² (`split`; small deviations have B = 1, y = 0). For k parties
-let W be the sum of all σ_v Z + B σ_y Z', and f, f' in [-1/2, 1/2] what their rounding took away.
-Then q + Σ x = q + W - Σ (f + B f'), and given W the density of all f, f' on the set where q + Σ x
-is whole, which is the same for all whole q, is a Gaussian summed over a shifted lattice of whole
-v, y with Σ (v + B y) fixed. By Poisson summation it is uniform there but for a factor within
-1 ± Σ_u exp(-2 π² Q(u)), u over the nonzero whole vectors on all v but the first and all y, and
+**Noise on whole numbers.** In units of B · 2⁻²⁴ a party draws y = rint(σ_y Z). For k parties let W
+be the sum of all σ_y Z, and f in [-1/2, 1/2] what each rounding took away. Then q + Σ y = q + W - Σ
+f, and given W the density of all f on the set where q + Σ y is whole, which is the same for all
+whole q, is a Gaussian summed over a shifted lattice of whole y with Σ y fixed. By Poisson summation
+it is uniform there but for a factor within 1 ± Σ_u exp(-2 π² Q(u)), u over the nonzero whole
+vectors on all y but the first, and
 
-    Q(u) = min_λ σ_v² (λ² + Σ (u_p - λ)²) + σ_y² Σ (u'_p - λ B)²
-         ≥ σ_v² / 2 if some u_p ≠ 0, else ≥ τ² = 1 / (1 / σ_y² + B² / σ_v²).
+    Q(u) = σ_y² min_λ (λ² + Σ (u_p - λ)²) ≥ σ_y² max(1/2, Σ u_p² / k)
 
-With σ_v ≥ 8 and τ > 3.9 that is 1 ± 1e-120 for up to 100 parties: q + Σ x is drawn from the ideal
-Gaussian mechanism's q + W by a kernel that does not depend on q, post-processing. The grid costs
-no δ that could be written down (a discrete Gaussian would cost its distance from this one).
+With σ_y ≥ 8 that is 1 ± 1e-120 for up to 100 parties: q + Σ y is drawn from the ideal Gaussian
+mechanism's q + W by a kernel that does not depend on q, post-processing. The grid costs no δ that
+could be written down (a discrete Gaussian would cost its distance from this one).
 
 **Dummies.** If counts are to be covered, party p draws for every key, once,
 max(0, k0 + rint(N(0, s² / (m - t_c)))) pairs of zeros, which are kept in all rounds and streams, as
@@ -90,6 +90,15 @@ from graphdp.privacy.mechanisms.distributed_gaussian import party_std
 
 #: Rows are multiples of 2^-FRACTION_BITS, shares whole numbers modulo 2^RING_BITS.
 FRACTION_BITS, RING_BITS = 24, 64
+#: A party's deviation has fewer than 2^CELL_BITS of the cells that its noise is rounded to.
+CELL_BITS = 16
+#: What parties' noise as drawn adds to ε at most, for the most numbers that a model may draw
+#: (`graphdp.parties.fixed_point`).
+DRAWN_EPSILON = 2 * (
+    math.sqrt(MOST_DRAWS * 60) * 2.0 ** (CELL_BITS - 43)
+    + 60 * 2.0 ** (2 * CELL_BITS - 50)
+    + MOST_DRAWS * 2.0 ** (2 * CELL_BITS - 86)
+)
 #: No party's number of dummies is cut at 0 unless its noise falls so many deviations.
 TAIL = 9.0
 #: Least deviation of a party's number of dummies of a key.
@@ -153,35 +162,18 @@ def _checked_degree(max_degree: int | None) -> int:
     return max_degree
 
 
-def split(noise_std: float) -> tuple[float, float, int]:
-    """(σ_v, σ_y, log₂ B) for noise v + B y of deviation `noise_std`, in units of the grid.
+def step_bits(noise_std: float) -> int:
+    """log₂ B of a round in which a party's noise has the deviation `noise_std`, in steps of 2⁻²⁴.
 
-    Both roundings are then coarse enough to be drawn exactly from floating-point normals: σ_v and
-    σ_y are some 2¹⁶ at 2³⁰. Raises GraphDPError unless `noise_std` lies in [8, 2⁴⁰].
+    The rounding is then coarse enough to be drawn exactly from floating-point normals.
+    Raises GraphDPError unless `noise_std` lies in [8, 2⁴⁰].
     """
     if not 8 <= noise_std <= 2.0**40:
         raise GraphDPError(
             f"noise of {noise_std:g} steps of 2^-{FRACTION_BITS} per party; parties draw from 8 "
             f"steps to 2^40: take another epsilon"
         )
-    bits = math.frexp(noise_std)[1] - 1
-    if bits < 16:
-        return noise_std, 0.0, 0
-    shift = bits // 2
-    fine = 4.0 * 2.0**shift  # so τ = 4 √(1 - (fine / noise_std)²)
-    return fine, math.sqrt(noise_std**2 - fine**2) / 2.0**shift, shift
-
-
-def drawn_epsilon(cells: float) -> float:
-    """What parties' noise as drawn adds to ε, for the most numbers that a model may draw.
-
-    cells: whole numbers in a deviation of what is rounded (`split`). `graphdp.parties.fixed_point`
-    has the formula; below 2^16 the value there bounds it, 0.031.
-    """
-    cells = max(cells, 2.0**16)
-    variance = (2.0**-43 * cells) ** 2
-    step = 2.0**-50 * cells**2
-    return 2 * (math.sqrt(MOST_DRAWS * variance * 60) + 60 * step + MOST_DRAWS * variance)
+    return max(0, math.frexp(noise_std)[1] - CELL_BITS)
 
 
 def check_ring(num_keys: int, parties: int, party_noise: float) -> None:
@@ -189,8 +181,7 @@ def check_ring(num_keys: int, parties: int, party_noise: float) -> None:
 
     num_keys: n. party_noise: a party's deviation, in units of the grid. All is public.
     """
-    fine, coarse, shift = split(party_noise)
-    noise = (MOST_NORMAL * fine + 1) + 2.0**shift * (MOST_NORMAL * coarse + 1)
+    noise = MOST_NORMAL * party_noise + 2.0 ** step_bits(party_noise)
     if num_keys * 2.0**FRACTION_BITS + parties * noise >= 2.0 ** (RING_BITS - 1):
         raise GraphDPError(
             f"sums of {num_keys} rows with noise of {party_noise * 2.0**-FRACTION_BITS:g} per "

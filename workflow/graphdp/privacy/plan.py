@@ -26,6 +26,7 @@ from graphdp.privacy.mechanisms.base import (
     one_of,
     require,
 )
+from graphdp.privacy.mechanisms.claimed_laplace import ClaimedLaplace
 from graphdp.privacy.mechanisms.classical_gaussian import ClassicalGaussian
 from graphdp.privacy.mechanisms.distributed_gaussian import DistributedGaussian
 from graphdp.privacy.mechanisms.fixed_pure import FixedPureRelease
@@ -51,6 +52,7 @@ from graphdp.privacy.protection import (
 __all__ = [
     "BASES",
     "STATUSES",
+    "ClaimedLaplace",
     "ClassicalGaussian",
     "Composition",
     "DistributedGaussian",

@@ -117,6 +117,9 @@ class Official(Training):
         description="what is taken as public, and so has neither noise nor a part of ε (the "
         "paper's ablations)",
     )
+    noise: Literal["laplace"] | None = Field(
+        None, description="laplace: Laplace noise of scale 2 D / ε (the paper's Table 7)"
+    )
     scaling: Literal["raw", "clipped"] | None = Field(
         None,
         description="the degrees that sums are divided by: the true ones, or those of the cut "
@@ -126,7 +129,8 @@ class Official(Training):
 
 _PLAN = ("feature_layers", "label_layers", "max_degree", "parties", "shares", "colluding",
          "feature_share", "label_share", "adjacency", "non_negative")  # fmt: skip
-_OFFICIAL = ("max_degree", "parties", "shares", "dummy_rate", "feature_share", "public")
+_OFFICIAL = ("max_degree", "parties", "shares", "dummy_rate", "feature_share", "public",
+             "noise")  # fmt: skip
 
 
 def plan_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:

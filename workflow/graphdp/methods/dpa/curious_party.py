@@ -1,8 +1,8 @@
 """A party that follows the protocol and writes down what it sees: what a colluding one does.
 
 `curious` starts it in place of `graphdp.parties.party`, with the path of its notes in what it
-reads. They hold its noise of every round, how many pairs arrived for each key, and how many of
-these were its own dummies.
+reads. They hold its noise of every round (of one piece: audits have few columns), how many pairs
+arrived for each key, how many of these were its own dummies, and the shares of the first round.
 """
 
 import sys
@@ -44,18 +44,22 @@ def read(folder: Path, colluding: int) -> tuple[list[np.ndarray], np.ndarray]:
 
 def main() -> int:
     """Run the party; as `graphdp.parties.party.main`."""
-    draw, receive, dummies, follow = party.party_noise, party._pairs, party._own_pairs, party.work
-    noise, arrived, own = [], {}, []
+    draw, receive, dummies, follow = party.party_noise, party._keys, party._own_pairs, party.work
+    get = party.values_of
+    noise, arrived, own, shares = [], [], [], {}
 
     def drawn(*arguments: Any) -> np.ndarray:
         noise.append(draw(*arguments))
         return noise[-1]
 
-    async def received(shuffler: Any, one: Any, n: int) -> tuple:
-        found = await receive(shuffler, one, n)
-        counts = arrived.setdefault((one.stream, one.number), np.zeros(n, np.int64))
-        counts += np.bincount(found[0], minlength=n)
-        return found
+    async def received(shuffler: Any, one: Any, n: int) -> np.ndarray:
+        keys = await receive(shuffler, one, n)
+        arrived.append(np.bincount(keys, minlength=n))
+        shares.setdefault("keys", keys)
+        return keys
+
+    async def given(*arguments: Any) -> np.ndarray:
+        return shares.setdefault("values", await get(*arguments))
 
     def sent(spec: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
         keys, chosen = dummies(spec)
@@ -66,9 +70,10 @@ def main() -> int:
     async def work(spec: dict[str, Any]) -> None:
         await follow(spec)
         numbered = {f"noise {number}": one for number, one in enumerate(noise)}
-        np.savez(spec["notes"], arrived=np.array([*arrived.values()]), own=own[0], **numbered)
+        np.savez(spec["notes"], arrived=np.array(arrived), own=own[0], **numbered, **shares)
 
-    party.party_noise, party._pairs, party._own_pairs, party.work = drawn, received, sent, work
+    party.party_noise, party._keys, party._own_pairs, party.work = drawn, received, sent, work
+    party.values_of = given
     return party.main()
 
 

@@ -183,7 +183,7 @@ class _Rounds:
 
     def _noisy(self, one: Round, rows: np.ndarray) -> np.ndarray:
         phase = _phase(one.stream, one.number)
-        sums = self._add_up.add_up(one, encode(rows))
+        sums = self._add_up.add_up(one, encode(rows, one.step_bits))
         drawn = _drawn(self._runs[phase], 2 * self._setting["parties"] * rows.size)
         self._drawn.setdefault(phase, []).append(drawn)
         released = decode(sums)

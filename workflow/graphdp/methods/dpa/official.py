@@ -12,10 +12,11 @@ itself, and that pair counts in D; a key with more than D pairs loses some at ra
 them; dummies are 1 + a geometric number; validation nodes send their labels; the last weights are
 kept. Here D is given, where the code takes a quantile of the degrees (Cora, 0.8: 6). The noise is
 that of `graphdp.noise`, not numpy's; shares, which add up to nothing, are left out. Level none:
-all pairs, no dummies, no noise. `scaling` takes other degrees for d; of what is `public` features
-or labels have no noise, and edges no dummies.
+all pairs, no dummies, no noise. `noise: laplace` is that of the paper's Table 7. `scaling` takes
+other degrees for d; of what is `public` features or labels have no noise, and edges no dummies.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -77,9 +78,21 @@ def _fit(block: Block, seed: int, setting: dict[str, Any]) -> Any:
 def _noisy(rows: np.ndarray, run: Execution, name: tuple) -> tuple[np.ndarray, Execution]:
     from graphdp.noise import GridNoise, add_noise
 
+    if run.noise == "laplace":
+        return _with_laplace(rows, run.noise_std / math.sqrt(2), name), run
     noisy = add_noise(rows, run.noise_std, GridNoise([name]))
     drawn = Execution("none", 1, run.noise_std, sensitivity=run.sensitivity, draws=int(noisy.size))
     return noisy, drawn
+
+
+def _with_laplace(rows: np.ndarray, scale: float, name: tuple) -> np.ndarray:
+    """Rows rounded to a grid of scale/2048 to scale/1024, with discrete Laplace noise on it."""
+    from graphdp.coins import Coins
+
+    grid = 2.0 ** (math.frexp(scale)[1] - 11)
+    coins = Coins(*name)
+    noise = [coins.laplace(rows.shape[1], grid / scale) for _ in rows]
+    return grid * (np.rint(rows / grid) + np.array(noise))
 
 
 def kept_pairs(

@@ -32,7 +32,7 @@ OFFICIAL, CORRECTED = "dpaofficial", "dpa"
 #: What the paper's ε is, also where there is nothing but its print.
 CLAIM = {"adjacency": "participant", "epsilon_status": "refuted", "delta": PUBLISHED_DELTA}
 #: Hyperparameters that most settings lack: a line that does not name one is of rows without it.
-_OPTIONAL = ("activation", "columns", "public", "scaling")
+_OPTIONAL = ("activation", "columns", "noise", "public", "scaling")
 #: Of the tidy frames, besides `FLOATS` and `COUNTS`.
 NUMBERS = ("seconds", "published_seconds", "published_seconds_sd")
 TABLE_FLOATS = (*FLOATS, *NUMBERS)
@@ -146,9 +146,13 @@ TABLE6 = tuple(
         ("dummy", {}),
     )
 )
-NO_LAPLACE = "not built here: in the code it is a comment, scaled for 2 D in place of √C D"
 TABLE7 = (
-    implemented(experiments=(), group="Laplace", printed="noise=laplace", why=NO_LAPLACE),
+    implemented(
+        experiments=("laplace",),
+        settings={"noise": "laplace"},
+        group="Laplace",
+        printed="noise=laplace",
+    ),
     implemented(settings=_FIVE, group="Gaussian", printed="noise=gaussian"),
 )
 TABLE8 = (

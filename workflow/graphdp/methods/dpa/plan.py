@@ -18,6 +18,7 @@ from graphdp.privacy.assumptions import (
 from graphdp.privacy.mechanisms.distributed_gaussian import check_parties
 from graphdp.privacy.pair_sums import count_sensitivity, sum_sensitivity
 from graphdp.privacy.plan import (
+    ClaimedLaplace,
     ClassicalGaussian,
     DistributedGaussian,
     FixedPureRelease,
@@ -75,6 +76,10 @@ _RECEIVERS_CUT = (
     "Cora where 6 is accounted)."
 )
 _CLASSICAL = "The classical formula for σ is a theorem for ε < 1 alone, and fails above 8.4."
+_LAPLACE = (
+    "The Laplace noise is set for an ℓ1 distance of 2 max_degree, which one-hot labels keep to; a "
+    "row of features of norm 1 has an ℓ1 norm of up to √C for C columns, and moves as much more."
+)
 _DUMMIES_ONE_KEY = (
     "One dummy budget covers one key of one party in one round; an undirected edge is two keys, a "
     "node max_degree of them."
@@ -275,6 +280,7 @@ def published_plan(
     dummy_rate: float = 0.5,
     feature_share: float = 0.05,
     public: str | None = None,
+    noise: str | None = None,
 ) -> Plan:
     """DPA-GNN as published and as its code sets its noise: one noisy round for each stream.
 
@@ -282,6 +288,7 @@ def published_plan(
     (equation 32, where D leaves out the self-loop that the code's D counts). The claim is refuted.
     public: "features", "labels" or "edges", which then have no part of ε (section 7.2.2); of a
     single noisy stream ε is what ε_e leaves.
+    noise: "laplace", of scale 2 D / ε, as in Table 7 and a comment of the code.
     none: no privacy, ε = ∞ only.
 
     Raises GraphDPError for missing, wrong or unknown settings.
@@ -304,10 +311,16 @@ def published_plan(
         ("features", FIRST, "first sums of features", feature_share, False),
         ("labels", LABELS, "first sums of labels", 1 - feature_share, True),
     )
+    kind, delta = ClassicalGaussian, PUBLISHED_DELTA
+    if noise is not None:
+        if noise != "laplace":
+            raise GraphDPError(f"{name}: noise is {noise!r}; give laplace, or leave it out")
+        kind, delta = ClaimedLaplace, 0.0
+        bound = Sensitivity(2.0 * max_degree, "2*max_degree", "the code's comment (refuted)")
     noisy = tuple(
-        ClassicalGaussian(
+        kind(
             query, bound, 1.0 if one_stream else share, edges, pays or one_stream,
-            PUBLISHED_DELTA, phase,
+            delta, phase,
         )
         for stream, phase, query, share, pays in streams
         if stream != public
@@ -322,8 +335,8 @@ def published_plan(
         basis="as_published",
         status="refuted",
         assumptions=(
-            *_refutations(public),
-            *(() if one_stream else (_TWO_DELTAS,)),
+            *_refutations(public, noise),
+            *(() if one_stream or not delta else (_TWO_DELTAS,)),
             SHUFFLER_IS_TRUSTED,
             SELECTION_IS_UNCOUNTED,
         ),
@@ -332,11 +345,12 @@ def published_plan(
     )
 
 
-def _refutations(public: str | None) -> tuple[str, ...]:
+def _refutations(public: str | None, noise: str | None) -> tuple[str, ...]:
     """Why the claim does not hold, with what is taken as public."""
+    own = _CLASSICAL if noise is None else _LAPLACE
     if public == "edges":
-        return PUBLIC.format(public), _RECEIVERS_CUT, _CLASSICAL
-    told = (_LATER_ROUNDS, _DUMMIES_ONE_KEY, _CLASSICAL, _BOUND_IS_PRIVATE)
+        return PUBLIC.format(public), _RECEIVERS_CUT, own
+    told = (_LATER_ROUNDS, _DUMMIES_ONE_KEY, own, _BOUND_IS_PRIVATE)
     return (PUBLIC.format(public), *told) if public else told
 
 

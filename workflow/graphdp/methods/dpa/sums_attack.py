@@ -33,7 +33,8 @@ from graphdp.parties.fixed_point import decode, encode, project
 from graphdp.parties.shares import noise_secret
 from graphdp.privacy import calibrated
 from graphdp.privacy.calibration import Calibration
-from graphdp.privacy.pair_sums import mean_dummies
+from graphdp.privacy.mechanisms.distributed_gaussian import party_std
+from graphdp.privacy.pair_sums import FRACTION_BITS, mean_dummies, step_bits
 from graphdp.progress import brief
 
 #: The network's; it is trained on what is released.
@@ -187,11 +188,14 @@ def _ratios(
             # Later rows are the same function of what was released, in both worlds.
             rows = {world: first_rows(block, setting, stream) for world, block in blocks.items()}
             streams.add(stream)
-        means = {world: lists[world] @ decode(encode(rows[world])) for world in WORLDS}
+        std = runs[phase].noise_std
+        own = party_std(std, setting["parties"], setting["colluding"])
+        bits = step_bits(own * 2.0**FRACTION_BITS)
+        means = {world: lists[world] @ decode(encode(rows[world], bits)) for world in WORLDS}
         if keep is None:
             moved = _by_copy(pair, (means["present"] - means["absent"]) ** 2)
             keep = moved > moved.max() - 1e-6
-        total += ratio(pair, released - decode(noise), means, runs[phase].noise_std)
+        total += ratio(pair, released - decode(noise), means, std)
     if view.pairs is not None and COUNTS in runs:
         std, sizes = runs[COUNTS].noise_std, (setting["parties"], setting["colluding"])
         dummies = (sizes[0] - sizes[1]) * mean_dummies(std, *sizes)

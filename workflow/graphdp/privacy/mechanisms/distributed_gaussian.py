@@ -131,12 +131,10 @@ class DistributedGaussian(Mechanism):
         }
 
     def drawn_epsilon(self, noise_multiplier: float) -> float:
-        """For as many numbers as a model may draw, by a party's deviation."""
-        from graphdp.privacy.pair_sums import FRACTION_BITS, drawn_epsilon, split
+        """For as many numbers as a model may draw."""
+        from graphdp.privacy.pair_sums import DRAWN_EPSILON
 
-        own = party_std(noise_multiplier * self.unit, self.parties, self.colluding)
-        parts = split(own * 2.0**FRACTION_BITS)[:2] if self.rows else (own,)
-        return drawn_epsilon(max(parts))
+        return DRAWN_EPSILON
 
     def drawn_delta(self, epsilon: float) -> float:
         """Of rows, the chance beside `drawn_epsilon`; of numbers of pairs, which are hidden by
