@@ -54,6 +54,7 @@ onstart:
     try:
         lock.hold(".snakemake/graphdp.lock")
         lock.check_writable(RESULTS)
+        preflight.check_mirror(STUDY)
         if left := orphans.cancel(Path.cwd()):
             print(f"cancelled Slurm jobs that a killed run left: {', '.join(left)}")
         if PRIVATE:

@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -76,6 +77,34 @@ def test_hashes_stand_keyed_and_other_kinds_of_them_do_not_match(tmp_path):
     ledger.reserve(ENTRY | OTHER, {"labels": ["f1"]}, paths[0])
 
 
+def test_any_other_character_in_ledger_or_key_is_noticed(tmp_path):
+    """Each would let a second release through, whose hashes then match no line; so would a line
+    that is gone from above another."""
+    path = tmp_path / "ledger.jsonl"
+    ledger.reserve(ENTRY, DATA, path)
+    ledger.reserve(ENTRY | OTHER, {"files": ["g"], "labels": ["m"]}, path)
+    third = (ENTRY | {"dataset": "c", "noise": "n"}, {"files": ["h"]}, path)
+    rng = np.random.default_rng(0)
+    for file in (path, path.with_suffix(".key")):
+        whole = file.read_bytes()
+        for place in rng.choice(len(whole) - 1, 60, replace=False):
+            found = bytearray(whole)
+            found[place] = b"0123456789abcdef"[(b"0123456789abcdef".find(found[place]) + 1) % 16]
+            file.write_bytes(found)
+            with pytest.raises(GraphDPError, match=r"line [12] of the ledger .* is damaged"):
+                ledger.reserve(*third)
+            assert file.read_bytes() == found
+        file.write_bytes(whole)
+    lines = path.read_bytes().splitlines(keepends=True)
+    for wrong in (lines[1:], [lines[0], lines[0]], lines[::-1]):
+        path.write_bytes(b"".join(wrong))
+        with pytest.raises(GraphDPError, match=r"line [12] of the ledger .* is damaged"):
+            ledger.reserve(*third)
+    path.write_bytes(b"".join(lines))
+    ledger.reserve(*third)
+    assert path.read_bytes().startswith(b"".join(lines))
+
+
 @pytest.mark.parametrize("line", ["{", "[]", '{"dataset": "a"}', "null", '"data"'])
 def test_a_damaged_ledger_is_noticed(tmp_path, line):
     path = tmp_path / "ledger.jsonl"
@@ -123,6 +152,64 @@ except GraphDPError as error:
         assert after == before
     ledger.reserve(ENTRY | OTHER, {"files": ["g"]}, path)
     assert len(path.read_text().splitlines()) == 2
+
+
+KILLED = """
+import os, signal, sys
+from graphdp import ledger
+left, half = int(sys.argv[1]), sys.argv[2] == "half"
+
+def guarded(call):
+    def step(*args, **options):
+        global left
+        left -= 1
+        if left < 0:
+            if half and call is fsync:  # a kill in the middle of a write
+                os.ftruncate(args[0], os.fstat(args[0]).st_size // 2)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return call(*args, **options)
+    return step
+
+fsync = os.fsync
+for name in ("open", "fsync", "replace", "unlink", "fchmod"):
+    setattr(os, name, guarded(getattr(os, name)))
+ledger.reserve({entry}, {data}, "private/ledger.jsonl")
+"""
+
+
+@pytest.mark.parametrize("half", ["half", "whole"])
+def test_a_kill_at_any_step_leaves_the_ledger_before_or_after(tmp_path, half):
+    """Of the first line, with which its key is made, and of the second; the next call goes on."""
+    firsts = [(ENTRY, DATA), (ENTRY | OTHER, {"files": ["g"]})]
+    for number, (entry, data) in enumerate(firsts):
+        kills, code = 0, KILLED.format(entry=entry, data=data)
+        while True:
+            folder = tmp_path / f"{number}-{kills}"
+            path = folder / "private/ledger.jsonl"
+            path.parent.mkdir(parents=True)
+            for earlier in firsts[:number]:
+                ledger.reserve(*earlier, path)
+            before = path.read_bytes() if number else b""
+            words = [sys.executable, "-c", code, str(kills), half]
+            run = subprocess.run(words, cwd=folder, capture_output=True, text=True)
+            assert run.returncode in (0, -signal.SIGKILL), run.stderr
+            found = path.read_bytes() if path.exists() else b""
+            assert found.startswith(before) and found.count(b"\n") in (number, number + 1)
+            assert found in (b"", before) or found.endswith(b"\n")
+            for _ in range(2):
+                ledger.reserve(entry, data, path)
+            assert path.read_bytes().startswith(found)
+            assert len(path.read_text().splitlines()) == number + 1
+            other = entry | {"made_with": entry["made_with"] | {"settings": []}}
+            with pytest.raises(GraphDPError, match="another settings"):
+                ledger.reserve(other, data, path)
+            left = sorted(file.name for file in path.parent.iterdir())
+            assert left == ["ledger.jsonl", "ledger.key"]
+            assert {stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()} == {0o600}
+            if not run.returncode:
+                break
+            kills += 1
+        assert kills >= (4, 8)[number == 0]
 
 
 @pytest.mark.parametrize("lose", [os.remove, lambda path: open(path, "w").close()])

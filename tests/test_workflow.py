@@ -655,10 +655,11 @@ def test_a_killed_run_resumes(tmp_path, victim):
     [
         ("sedes=3", ["unknown key 'sedes'", "'seeds'"]),
         ("datasets=[pubmad]", ["unknown dataset 'pubmad'", "pubmed"]),
+        ("mirror=nowhere seeds=9", ["there is no folder 'nowhere'", "mirror"]),
     ],
 )
 def test_bad_input_ends_with_one_line_and_a_code(finished, config, parts):
-    result = finished.snakemake("--config", config, check=False)
+    result = finished.snakemake("--config", *config.split(), check=False)
     assert result.returncode != 0
     text = result.stdout + result.stderr
     lines = [line for line in text.splitlines() if parts[0] in line]

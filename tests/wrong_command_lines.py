@@ -32,6 +32,9 @@ def _targets() -> Iterator[Line]:
     yield ["calibrate", "gap", "--level", "k5", "--epsilon", "1"], ["gap", "k5"]
     yield ["calibrate", "heterpoisson", "--level", "edge", "--epsilon", "1"], ["edge"]
     yield EDGE.replace("gap --level edge", "dpdgc --level k0").split(), ["--level"]
+    for level in ("k1000000", "k" + "9" * 50):
+        yield EDGE.replace("gap --level edge", f"dpdgc --level {level}").split(), ["--level"]
+    yield ["calibrate", "dpdgc", "--level", "k999999", "--epsilon", "1"], []
     for epsilon in ("-1", "nan", "many", "", "1e-9", "-inf", "1,4", "0x1", "-0.5", "1e-300"):
         yield [*EDGE.split(), "--epsilon", epsilon], ["epsilon"]
     for delta in ("0", "1", "-1e-5", "2", "nan", "inf", "auto", "", "1e-5x", "-inf"):

@@ -311,6 +311,68 @@ def of_what_is_named() -> Iterator[Case]:
     yield "only a number", {3: 4}, []
 
 
+def of_values_together() -> Iterator[Case]:
+    """Values that are right one by one and not together."""
+    dpa, official = entry_of("dpa", "node"), entry_of("dpaofficial", "node")
+    heter = entry_of("heterpoisson", "node")
+    candidates = heter | {"degree_bound": "public_candidates", "max_degree": 4}
+    for entry, words in (
+        (dpa | {"parties": 2, "shares": 3}, ["shares is 3 with 2 parties"]),
+        (dpa | {"parties": 1, "shares": 1}, ["at least 2"]),
+        (dpa | {"shares": 1}, ["shares is 1"]),
+        (dpa | {"colluding": 2}, ["colluding is 2 with 2 shares"]),
+        (dpa | {"colluding": [0, 1, -1]}, ["colluding is -1"]),
+        (dpa | {"feature_share": 1}, ["feature_share 1"]),
+        (dpa | {"feature_share": 0.6, "label_share": [0.3, 0.5]}, ["label_share 0.5"]),
+        (dpa | {"listen": "127.0.0.1"}, ["listen", "transport: tcp"]),
+        (dpa | {"tls": "keys"}, ["tls", "transport: tcp"]),
+        (dpa | {"transport": ["tcp", None], "tls": "keys"}, ["tls", "transport: tcp"]),
+        (dpa | {"level": "edge", "parties": 2, "shares": 3}, ["shares is 3"]),
+        (official | {"shares": 4}, ["shares is 4 with 3 parties"]),
+        (official | {"parties": 2}, ["parties"]),
+        (heter | {"analysis": "revealed_centres"}, ["revealed_centres", "hidden_coins"]),
+        (heter | {"analysis": "hidden_coins", "overlap": "dropped"}, ["revealed_centres"]),
+        (heter | {"degree_bound": "public_candidates"}, ["needs max_degree"]),
+        (
+            entry_of("gap", "node") | {"differing_terms": "all", "adjacency": "node_replace"},
+            ["differing_terms"],
+        ),
+    ):
+        yield f"together {entry}", with_entry(entry), words
+        attacked = {"nmi": {"entries": [entry]}}
+        single = not any(isinstance(v, list) and len(v) > 1 for v in entry.values())
+        if single:
+            yield f"attacked {entry}", study(attacks=attacked), words
+    for name, value in (("parties", 2), ("shares", 4), ("colluding", 3), ("listen", "host")):
+        of_dataset = {"per_dataset": {"csbm": {name: value}}}
+        right = {"shares": 3} if name == "parties" else {}
+        yield f"{name} of a dataset", with_entry(dpa | right) | of_dataset, [name]
+    yield "published split", with_entry(candidates) | {"split_sides": "published"}, ["split_sides"]
+    yield "of no entry", study(per_dataset={"csbm": {"dummy_rate": 0.3}}), ["csbm", "dummy_rate"]
+    yield "nothing to show", study(train=False), ["train", "known_rows"]
+    for number in (10**9, 10_001):
+        yield f"{number} seeds", study(seeds=number), ["seeds", "10000"]
+    long = "a" * 101
+    yield "a long study", study(study=long), ["study", "100"]
+    yield "a long experiment", study(experiments={long: [entry_of("gap", "none")]}), ["100"]
+    yield (
+        "a long definition",
+        study(datasets=[long], definitions={long: {"base": "csbm"}}),
+        ["100"],
+    )
+    for size in ({"n": 10**12}, {"f": 10**9}):
+        wrong = study(datasets=["m"], definitions={"m": {"base": "csbm", "parameters": size}})
+        yield f"csbm of {size}", wrong, ["'m'", "numbers; give at most"]
+    for epsilon in (1e300, 1e7, "1e+07"):
+        yield f"epsilon {epsilon}", with_entry(dpa | {"epsilon": [epsilon]}), ["epsilon", "1e+06"]
+    for level in ("k1000000", "k" + "9" * 400):
+        yield f"level {level:.9}", with_entry(entry_of("dpdgc", "k") | {"level": level}), ["level"]
+    for known in ("config/config.yaml", "Makefile", "workflow/report/audit.png"):
+        yield f"known rows {known}", study(known_rows=[known]), ["known_rows", known]
+    other = "workflow/report/dpa-rows.csv.gz"
+    yield "known rows of another study", study(known_rows=[other]), ["known_rows", "'dpa'"]
+
+
 def of_private_releases() -> Iterator[Case]:
     right = study(
         release="private", key_file="/nowhere/key", delta=1e-5, train_nodes=100,
@@ -332,5 +394,6 @@ def of_private_releases() -> Iterator[Case]:
 
 
 def all_cases() -> list[Case]:
-    groups = (of_the_study, of_the_entries, of_attacks, of_what_is_named, of_private_releases)
+    groups = (of_the_study, of_the_entries, of_attacks, of_what_is_named, of_values_together,
+              of_private_releases)  # fmt: skip
     return [case for group in groups for case in group()]

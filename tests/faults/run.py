@@ -1,6 +1,6 @@
 """Kills, full disks, read-only folders and damaged files: `make test-faults`.
 
-    python tests/faults/run.py [--seed 1] [--kills 100] [--damaged 60] [--folder DIR]
+    python tests/faults/run.py [--seed 1] [--kills 100] [--private 40] [--damaged 60] [--folder DIR]
 
 Each study is disturbed, then run again as a user would; its rows must be those of a run that
 nothing disturbed. Prints counts and the seed, which repeats a run but for what the clock decides;
@@ -23,8 +23,9 @@ from pathlib import Path
 os.environ["OMP_NUM_THREADS"] = "1"
 
 import server
+from releases import KEY, LEDGER, Releases, ledger_lines, private_logs
 from server import Countdown, Run, kill_at, small_files
-from studies import RESULTS, Bench, remove
+from studies import RESULTS, Bench, errors_in, remove
 
 WRITES = 90  # about as many as a whole study does
 MODES = ("clock, all", "clock, workflow", "clock, job", "write, all", "write, job")
@@ -82,15 +83,85 @@ def kills(bench: Bench, rng: random.Random, number: int, log: Log) -> None:
     begin = time.monotonic()
     assert Run(bench.copy(bench.fresh)).wait()[0] == 0
     seconds = time.monotonic() - begin
-    while sum(count for kind, count in log.done.items() if kind.startswith("kill")) < number:
+    while sum(count for kind, count in log.done.items() if kind.startswith("kill (")) < number:
         folder = bench.started(rng.random())
         for _ in range(rng.randint(1, 5)):
             mode = kill_once(folder, rng, 0.8 * seconds, log)
             if mode:
                 log.add(f"kill ({mode})", [])
-        log.add("run after kills", bench.finish(folder))
+        # Snakemake may be killed as it removes a folder: then a line says to delete the rest of it.
+        faults, advice = bench.advised(folder)
+        log.add("run after kills", faults)
+        log.done["advice after kills"] += advice
         print(f"{log.done.total()} so far, {_cpu():.0f} s of CPU", flush=True)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def private_releases(releases: Releases, rng: random.Random, number: int, log: Log) -> None:
+    """Kills of a private study: at any moment one line of the ledger for what was drawn, and
+    nothing published but the release."""
+    begin = time.monotonic()
+    assert Run(releases.copy(releases.fresh)).wait()[0] == 0
+    seconds, kinds = time.monotonic() - begin, "kill of a private"
+    while sum(count for kind, count in log.done.items() if kind.startswith(kinds)) < number:
+        folder = releases.started(rng.random())
+        for _ in range(rng.randint(1, 4)):
+            if ledger_lines(folder) and rng.random() < 0.3:
+                strike = partial(kill_at, Countdown(rng.randrange(WRITES // 3)), True)
+                wrong = releases.second(folder, prepare=strike)
+                log.add("kill of a private study, as a second release begins", wrong)
+            elif mode := kill_once(folder, rng, 0.8 * seconds, log):
+                log.add(f"kill of a private study ({mode})", releases.wrong(folder))
+        faults, advice = releases.advised(folder)
+        log.add("private run after kills", faults)
+        log.done["advice after kills"] += advice
+        log.add("second private release", releases.second(folder))
+        log.add("private run after a refused one", releases.finish(folder))
+        shutil.rmtree(folder, ignore_errors=True)
+    for size in (20, 70, 1500, 3000, 9000, 30000):
+        folder = releases.copy(releases.fresh)
+        Run(folder, prepare=partial(small_files, size)).wait()
+        log.add("full disk (file size), private", releases.wrong(folder) + releases.finish(folder))
+        shutil.rmtree(folder)
+
+
+def damaged_private(releases: Releases, rng: random.Random, number: int, log: Log) -> None:
+    """Files in private/ cut, flipped, emptied or removed, and the ledger and its key."""
+    made = [path.relative_to(releases.finished) for path in releases.finished.glob("private/**/*")]
+    made = sorted(
+        path for path in made if (releases.finished / path).is_file() and "logs" not in path.parts
+        and path.name != ".snakemake_timestamp"
+    )  # fmt: skip
+    order = rng.sample(made, len(made))
+    hows = ("cut", "flipped", "emptied", "short", "removed")
+    for path in [order[index % len(order)] for index in range(number)] + [LEDGER, KEY] * len(hows):
+        # A key that lacks its end of line alone is whole.
+        how = rng.choice([how for how in hows if (path, how) != (KEY, "short")])
+        folder = releases.copy(releases.finished)
+        line = ledger_lines(folder)
+        damage(folder / path, how, rng)
+        for name in ("private/hospital/fit", "private/hospital/aggregate", "results"):
+            if not path.as_posix().startswith(name):
+                remove(folder / name)
+        if path in (LEDGER, KEY):
+            code, said = Run(folder).wait()
+            wrong = [] if code else ["it is used"]
+            if "Traceback" in said + private_logs(folder) or not errors_in(private_logs(folder)):
+                wrong.append(f"no line says so: {said[-800:]}{private_logs(folder)}")
+            shutil.copy(releases.finished / path, folder / path)
+            wrong += releases.wrong(folder) + releases.finish(folder)
+            wrong += [] if ledger_lines(folder) == line else ["its line is another"]
+        else:
+            wrong, advice = releases.advised(folder)
+            log.done["advice that led on"] += advice
+        log.add(f"{how} private file", [f"{path}: {fault}" for fault in wrong])
+        shutil.rmtree(folder)
+
+
+def private_parts(bench: Bench, rng: random.Random, number: int, log: Log) -> None:
+    releases = Releases(bench.folder)
+    private_releases(releases, rng, number, log)
+    damaged_private(releases, rng, number // 2, log)
 
 
 def full_disks(bench: Bench, rng: random.Random, log: Log) -> None:
@@ -254,7 +325,7 @@ def damaged_mirror(bench: Bench, rng: random.Random, log: Log) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    for name, default in (("seed", None), ("kills", 100), ("damaged", 60)):
+    for name, default in (("seed", None), ("kills", 100), ("private", 40), ("damaged", 60)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--only", nargs="*", help="names of the parts to run")
     parser.add_argument("--folder", type=Path, help="where copies of the project go")
@@ -265,6 +336,7 @@ def main() -> int:
     log = Log()
     parts = {
         "kills": lambda bench, rng: kills(bench, rng, given.kills, log),
+        "private": lambda bench, rng: private_parts(bench, rng, given.private, log),
         "disks": lambda bench, rng: full_disks(bench, rng, log),
         "read-only": lambda bench, rng: read_only(bench, rng, log),
         "damaged": lambda bench, rng: damaged(bench, rng, given.damaged, log),

@@ -77,7 +77,8 @@ class Countdown:
 def kill_at(countdown: Countdown, whole: bool) -> None:
     """In this process and its forks: SIGKILL at the beginning of the countdown's last write.
 
-    A write is where a file gets its temporary name, its name, or loses it. whole: kill all
+    A write is where a file gets its temporary name, its name, or loses it, or where the disk must
+    have it. whole: kill all
     processes of the run, and not the one that writes alone.
     """
 
@@ -89,7 +90,7 @@ def kill_at(countdown: Countdown, whole: bool) -> None:
 
         return write
 
-    os.replace, os.unlink = guarded(os.replace), guarded(os.unlink)
+    os.replace, os.unlink, os.fsync = guarded(os.replace), guarded(os.unlink), guarded(os.fsync)
     tempfile.mkstemp = guarded(tempfile.mkstemp)
 
 

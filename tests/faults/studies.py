@@ -150,7 +150,7 @@ def follow(folder: Path, line: str) -> bool:
     """Delete what an error says to delete: its first path ("delete it"), and those named."""
     if "delete" not in line:
         return False
-    named = re.findall(r"results/[^\s,;:()]+", line)
+    named = re.findall(r"(?:results|private)/[^\s,;:()]+", line)
     before, _, after = line.partition("delete")
     wanted = [name for name in named if name in after]
     if after.lstrip().startswith(("it", "the file", "the folder")):

@@ -28,7 +28,13 @@ from graphdp.config_errors import first_fault, short, unknown
 from graphdp.errors import GraphDPError
 from graphdp.methods.registry import card, cards
 from graphdp.methods.settings import Strict
-from graphdp.privacy.protection import LEAST_EPSILON, TRAIN_POWER, is_private, level_kind
+from graphdp.privacy.protection import (
+    LEAST_EPSILON,
+    MOST_EPSILON,
+    TRAIN_POWER,
+    is_private,
+    level_kind,
+)
 
 
 def _epsilon_token(value: Any) -> str:
@@ -46,8 +52,10 @@ def _epsilon_token(value: Any) -> str:
 
 
 def _positive(token: str) -> str:
-    if not LEAST_EPSILON <= float(token) < math.inf:
-        raise ValueError(f"a finite ε of at least {LEAST_EPSILON:g} is needed here, not {token}")
+    if not LEAST_EPSILON <= float(token) <= MOST_EPSILON:
+        raise ValueError(
+            f"a finite ε from {LEAST_EPSILON:g} to {MOST_EPSILON:g} is needed here, not {token}"
+        )
     return token
 
 
@@ -89,10 +97,11 @@ def _no_folder_of_ours(name: str) -> str:
 Epsilon = Annotated[str, BeforeValidator(_epsilon_token), AfterValidator(_positive)]
 OneOrMore = [BeforeValidator(_as_list), AfterValidator(_distinct)]
 Epsilons = Annotated[list[Epsilon], Field(min_length=1), *OneOrMore]
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+#: Names of files are made of it, with more before and behind it.
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 Fractions = Annotated[tuple[Share, Share, Share], AfterValidator(_sum_to_one)]
-KNeighbors = Annotated[str, Field(pattern=r"^k[1-9][0-9]*$")]
+KNeighbors = Annotated[str, Field(pattern=r"^k[1-9][0-9]{0,5}$")]
 Names = Annotated[list[Name], AfterValidator(_distinct)]
 #: Folders of results/ that belong to no study.
 RESERVED = ("data", "cache", "audit")
@@ -204,7 +213,7 @@ class Study(Strict):
     definitions: dict[Name, dict[str, Any]] = Field(
         {}, description="variants of datasets: name -> {base: csbm, parameters: {phi: 0.5}}"
     )
-    seeds: Annotated[int, Field(ge=1)] = Field(10, description="repeats of every model")
+    seeds: Annotated[int, Field(ge=1, le=10_000)] = Field(10, description="repeats of every model")
     experiment_seeds: dict[Name, Annotated[int, Field(ge=1)]] = Field(
         {}, description="experiment -> repeats, where they are fewer than `seeds`"
     )
@@ -375,9 +384,20 @@ class Study(Strict):
                 for values in itertools.product(*grid.values())
             ]
         except ValidationError as error:
-            # Each value alone was checked before: it is another method's that fits none here.
-            where = f"per_dataset.{dataset}, {entry.method} at level {entry.level}"
+            # Each value alone was checked before: of a dataset's it may be another method's, or
+            # two do not go together.
+            where = f"{entry.method} at level {entry.level} on {dataset}"
             raise GraphDPError(f"config: {where}: {first_fault(error)}") from None
+
+    def entries_of(self, dataset: str) -> list[BaseModel]:
+        """The entries, of experiments and attacks, that are about a dataset."""
+        found = itertools.chain(*self.experiments.values())
+        attacked = itertools.chain(*(attack.entries for attack in self.attacks.values()))
+        return [
+            entry
+            for entry in (*found, *attacked)
+            if entry.datasets is None or dataset in entry.datasets
+        ]
 
 
 def validate(config: dict[str, Any]) -> Study:

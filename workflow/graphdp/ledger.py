@@ -8,7 +8,8 @@ can hash both.
 import fcntl
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from graphdp import private
 from graphdp.errors import GraphDPError
 
 LEDGER = f"{private.FOLDER}/ledger.jsonl"
-#: The fields of a line. Another commit alone is no other release: `made_with` has the code.
+#: The fields of a line, which has the `mac` of these as well. Another commit alone is no other
+#: release: `made_with` has the code.
 FIELDS = ("commit", "data", "dataset", "made_with", "noise", "release")
 
 
@@ -38,19 +40,17 @@ def reserve(
     """
     path = Path(path)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-    with os.fdopen(file, "rb") as ledger:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        ledger.seek(0)
-        lines = ledger.readlines()
+    with _locked(path.parent):
+        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
         key = _key(path, bool(lines))
         hashes = {
             kind: [private.keyed_hash(key, kind, one) for one in found]
             for kind, found in data.items()
         }
         new = json.loads(json.dumps({**entry, "data": hashes}))
+        mac = ""
         for number, line in enumerate(lines, 1):
-            earlier = _read(line, path, number)
+            earlier, mac = _read(line, key, mac, path, number)
             if all(earlier[name] == new[name] for name in FIELDS if name != "commit"):
                 return
             fault = _fault(earlier, new)
@@ -61,61 +61,97 @@ def reserve(
                     f"{earlier['release']}), {what}: the ε of two releases add up, and no "
                     f"statement says so; nothing is drawn{fix}"
                 )
-        _append(file, path, json.dumps(new, sort_keys=True) + "\n")
+        _append(path, lines, json.dumps(new | {"mac": _mac(key, mac, new)}, sort_keys=True) + "\n")
+        if not lines:
+            os.replace(_new_key(path), path.with_suffix(".key"))
 
 
-def _append(file: int, path: Path, line: str) -> None:
-    """Write a line to the disk, or leave the ledger as it was: half of one would stop all runs."""
-    before, text = os.fstat(file).st_size, line.encode()
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Let no other process write a ledger of a folder; this one's death ends it."""
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        while text:
-            text = text[os.write(file, text) :]
-        os.fsync(file)
-        if not before:  # the names of ledger and key
-            folder = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _append(path: Path, lines: Sequence[bytes], line: str) -> None:
+    """Write a line behind those that are there, to the disk, or leave the ledger as it was: a new
+    file takes the old one's place, since half a line, of a full disk or a kill, would stop all
+    runs."""
+    target = path.resolve()  # of a link, what it points to
+    new = target.with_name(f"{target.name}.new")
+    try:
+        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(b"".join(lines) + line.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, target)
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
     except OSError as error:
-        os.ftruncate(file, before)
-        if not before:
-            path.with_suffix(".key").unlink()
+        new.unlink(missing_ok=True)
+        if not path.exists():
+            _new_key(path).unlink(missing_ok=True)
         raise GraphDPError(
             f"{path} cannot be written ({error.strerror}): nothing is drawn; make room and run "
             "again"
         ) from None
 
 
+def _new_key(path: Path) -> Path:
+    """Where the key of a ledger lies until its first line is written."""
+    return path.with_suffix(".key.new")
+
+
 def _key(path: Path, used: bool) -> bytes:
-    """The ledger's key, made with its first line."""
-    file = path.with_suffix(".key")
-    if used and not file.exists():
-        raise GraphDPError(
-            f"{file}, which keys the hashes of the ledger {path}, is missing: restore it from a "
-            "copy"
-        )
+    """The ledger's key. Before the first line it is made anew under another name (`_new_key`), and
+    a killed run may have left that: perhaps half of it, or once there is a line the ledger's own.
+    """
+    file, new = path.with_suffix(".key"), _new_key(path)
     if file.exists() and not used:
         raise GraphDPError(
             f"the ledger {path} is empty or was missing, and its key is there: restore it from a "
             f"copy, or if nothing was ever released here, delete {file}"
         )
     if not used:
-        private.make_key(file)
+        new.unlink(missing_ok=True)
+        private.make_key(new)
+        return private.read_key(new)
+    if not file.exists() and new.exists():
+        os.replace(new, file)
+    if not file.exists():
+        raise GraphDPError(
+            f"{file}, which keys the hashes of the ledger {path}, is missing: restore it from a "
+            "copy"
+        )
     return private.read_key(file)
 
 
-def _read(line: bytes, path: Path, number: int) -> dict[str, Any]:
+def _mac(key: bytes, before: str, fields: Mapping[str, Any]) -> str:
+    """By which a line is known to be whole, of this key, and behind the one whose `before` is."""
+    return private.keyed_hash(key, "line", before, json.dumps(fields, sort_keys=True))
+
+
+def _read(
+    line: bytes, key: bytes, before: str, path: Path, number: int
+) -> tuple[dict[str, Any], str]:
+    """The fields of a line, and its `mac`; before: that of the line above it."""
     try:
         earlier = json.loads(line)
-        whole = line.endswith(b"\n") and sorted(earlier) == sorted(FIELDS)
-        if whole and isinstance(earlier["data"], dict):
-            return earlier
-    except (ValueError, TypeError):
+        mac = earlier.pop("mac")
+        if line.endswith(b"\n") and mac == _mac(key, before, earlier):
+            return earlier, mac
+    except (ValueError, TypeError, KeyError, AttributeError):
         pass
     raise GraphDPError(
-        f"line {number} of the ledger {path} is damaged, or of another version: restore it from a "
-        "copy"
+        f"line {number} of the ledger {path} is damaged, of another key than {path.stem}.key, or "
+        "of another version: restore both from a copy"
     )
 
 

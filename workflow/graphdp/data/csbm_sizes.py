@@ -4,6 +4,9 @@ import math
 
 from graphdp.errors import GraphDPError
 
+#: Features of all nodes: 40 GB.
+_MOST_NUMBERS = 10**10
+
 
 def signal(n: int, f: int, epsilon: float, phi: float) -> tuple[float, float]:
     """λ (signal in the graph) and μ (signal in the features) at φ.
@@ -45,6 +48,11 @@ def check_sizes(
         raise GraphDPError(
             f"dataset '{name}': csbm: need n ≥ 2, f ≥ 1, d > 0, epsilon > -1 and -1 ≤ phi ≤ 1, "
             f"got n={n}, f={f}, d={d}, epsilon={epsilon}, phi={phi}"
+        )
+    if n * f > _MOST_NUMBERS:
+        raise GraphDPError(
+            f"dataset '{name}': csbm: {n} nodes with {f} features are {n * f:.1g} numbers; give at "
+            f"most {_MOST_NUMBERS:.0e}"
         )
     try:
         edge_probabilities(n, f, d, epsilon, phi)

@@ -42,6 +42,8 @@ KINDS: dict[str, Level] = {
 }
 #: A smaller target but 0 is refused: searches for noise end at rounding errors there.
 LEAST_EPSILON = 1e-6
+#: And a larger finite one: there is no noise of which they could be sure.
+MOST_EPSILON = 1e6
 #: As messages and documents name them.
 LEVELS = ("none", "edge", "node", "k<number>")
 

@@ -20,9 +20,14 @@ from graphdp.data.csbm_sizes import check_sizes
 from graphdp.data.datasets import DatasetSpec, Registry, load_registry
 from graphdp.errors import GraphDPError
 from graphdp.methods import registry as methods
+from graphdp.methods.settings import key
+from graphdp.privacy.assumptions import SIDES_FOLLOW_FROM_IDS
+from graphdp.privacy.protection import is_private
 from graphdp.workflow.known_rows import KnownIndex
 
 PUBLISHED = "config/published"
+#: Larger than any batch.
+_MANY_NODES = 10**12
 #: Modules with the tables and figures of all studies; a paper's own are in its method's folder.
 _GENERAL = {"table": "graphdp.paper.tables", "figure": "graphdp.paper.figures"}
 
@@ -71,6 +76,15 @@ def _check_named_datasets(study: Study, registry: Registry) -> None:
                 _check_dataset(f"experiments.{experiment}.{number}.datasets", name, study, registry)
     for where, name in named.items():
         _check_dataset(where, name, study, registry)
+    for dataset, values in study.per_dataset.items():
+        takes = [methods.card(entry.method).settings(entry.level).model_fields
+                 for entry in study.entries_of(dataset)]  # fmt: skip
+        for name in values:
+            if takes and not any(name in fields for fields in takes):
+                raise GraphDPError(
+                    f"config: per_dataset.{dataset}: no entry about {dataset} has a {name}; leave "
+                    "it out"
+                )
 
 
 def _check_dataset(where: str, name: str, study: Study, registry: Registry) -> None:
@@ -80,18 +94,57 @@ def _check_dataset(where: str, name: str, study: Study, registry: Registry) -> N
 
 
 def _check_models(study: Study) -> None:
-    """Whether there is a model to train; raises as `Study.settings`."""
-    found = False
-    for dataset in study.datasets:
-        attacked = [entry for attack in study.attacks.values() for entry in attack.entries]
-        asked = [entry for entries in study.experiments.values() for entry in entries]
-        for entry in [*asked, *attacked]:
-            if entry.datasets is None or dataset in entry.datasets:
-                found = bool(study.settings(dataset, entry)) or found
-    if not found:
+    """Whether there is a model to train, and of each a plan; raises as `Study.settings`."""
+    asked = [(dataset, entry) for dataset in study.datasets for entry in study.entries_of(dataset)]
+    if not asked:
         raise GraphDPError(
             f"config: experiments: no entry is about {', '.join(study.datasets)}; change datasets, "
             "of the study or of an entry"
+        )
+    if not (study.train or study.known_rows):
+        raise GraphDPError(
+            "config: train: false shows what known_rows holds; give known_rows, or leave train out"
+        )
+    checked = set()
+    for dataset, entry in asked:
+        plan = methods.card(entry.method).plan
+        for setting in study.settings(dataset, entry):
+            settings = plan(entry.level, setting)
+            if (model := (entry.method, entry.level, key(settings))) not in checked:
+                checked.add(model)
+                _check_plan(study, entry.method, entry.level, settings)
+
+
+def _check_plan(study: Study, method: str, level: str, settings: dict[str, Any]) -> None:
+    """Whether values fit together, as parties and their shares."""
+    if not is_private(level):
+        return
+    # How many nodes train is known when the data are.
+    num_train = study.train_nodes or _MANY_NODES
+    try:
+        plans = methods.analyses(method, level, settings, num_train)
+    except GraphDPError as error:
+        raise GraphDPError(
+            f"config: {method} at level {level}: {_without(error, method)}"
+        ) from None
+    by_id = study.split_sides == "by_id"
+    if not by_id and all(SIDES_FOLLOW_FROM_IDS in plan.assumptions for plan in plans):
+        raise GraphDPError(
+            f"config: split_sides: with a node more or less the published split moves others to "
+            f"another side, so {plans[0].adjacency} of {method} does not hold; set by_id"
+        )
+
+
+def _without(error: GraphDPError, method: str) -> str:
+    return str(error).removeprefix(f"{method}: ").removeprefix(f"{method}, ")
+
+
+def check_mirror(study: Study) -> None:
+    """Whether the folder with raw files is there; another machine, as jobs of a cluster have, may
+    not see it. Raises `GraphDPError`."""
+    if study.mirror is not None and not Path(study.mirror).is_dir():
+        raise GraphDPError(
+            f"config: mirror: there is no folder {study.mirror!r}; correct it, or leave it out"
         )
 
 

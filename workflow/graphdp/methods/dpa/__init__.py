@@ -6,7 +6,7 @@ the authors' code runs it.
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from graphdp.methods.card import ROWS, Card, Stage, whole
 from graphdp.methods.settings import NonNegativeInt, PositiveFloat, PositiveInt, Settings
@@ -76,6 +76,13 @@ class Shared(Training):
         description="tcp: a folder with certificate.pem, key.pem and authority.pem, for encrypted "
         "links",
     )
+
+    @model_validator(mode="after")
+    def _links_are_of_processes(self) -> "Shared":
+        for name in ("listen", "tls"):
+            if getattr(self, name) is not None and self.transport is None:
+                raise ValueError(f"{name} is of processes; give transport: tcp as well")
+        return self
 
 
 class Edge(Shared):
