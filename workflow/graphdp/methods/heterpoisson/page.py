@@ -28,7 +28,18 @@ LINES = {
 
 def shipped() -> pd.DataFrame:
     """The rows of Table 2 (`read_rows`)."""
-    return shipped_rows("pnpignn-rows.csv.gz")
+    return _runs("transductive", "kept")
+
+
+def _runs(setting: str, overlap: str) -> pd.DataFrame:
+    """HeterPoisson's rows with an ε that read 13 neighbours in testing. SML's have no `overlap`."""
+    rows = shipped_rows("pnpignn-rows.csv.gz")
+    return rows[
+        (rows["level"] == "node")
+        & (rows["hp_setting"] == setting)
+        & (rows["hp_overlap"].fillna("kept") == overlap)
+        & (rows["hp_test_neighbors"] == 13)
+    ]
 
 
 def seeds_of(method: str) -> int:
@@ -110,6 +121,89 @@ def by_neighbours() -> Iterator[str]:
             noise = mine["noise_multiplier"].unique().item()
             shown.append(f"{percent(mine['test_accuracy'])}, σ = {noise:.2f}")
         yield f"| {number} | {' | '.join(shown)} |"
+
+
+#: PubMed's baselines: what the table calls them -> method and how its settings begin, and whether
+#: the paper prints it.
+BASELINES = {
+    "MLP-DP": ("mlp", {}),
+    "GAP, k of 1 and 2, D of 10 and 100": ("gap", {"hp_differing_terms": None}),
+    "ProGAP, depth of 2 and 3, D of 10 and 100": ("progap", {}),
+    "DP-GNN, D of 10 and 100, noise in its predictions": ("sage", {"hp_inference": None}),
+    "naive DP-SGD, done right": ("naive", {}),
+}
+CLAIMED = {
+    "naive DP-SGD, as its code runs it": ("naiveofficial", {}),
+    '"corrected GAP", D of 10 and 100': ("gap", {"hp_differing_terms": "all"}),
+    "NDP, D of 10 and 100, predictions without noise": ("sage", {"hp_inference": "exact"}),
+}
+
+
+def _best_setting(
+    rows: pd.DataFrame, method: str, where: dict[str, str | None], epsilon: int
+) -> pd.DataFrame:
+    """PubMed's rows of a method's setting with the best mean validation accuracy."""
+    mine = rows[
+        (rows["dataset"] == "pubmed")
+        & (rows["method"] == method)
+        & (rows["epsilon"] == str(epsilon))
+    ]
+    for name, value in where.items():
+        mine = mine[mine[name].isna() if value is None else mine[name] == value]
+    best_one = mine.groupby("hyperparameters")["val_accuracy"].mean().idxmax()
+    return mine[mine["hyperparameters"] == best_one]
+
+
+def baselines() -> Iterator[str]:
+    """The lines of PubMed's baselines: whose ε holds for a participant, then by their own claims
+    with print below."""
+    rows, own = shipped_rows("pnpignn-rows.csv.gz"), shipped()
+    published = read_published("config/published/pnpignn.csv").query(
+        "artefact == 'Table 2' and dataset == 'pubmed'"
+    )
+    yield "| | " + " | ".join(f"ε = {epsilon}" for epsilon in EPSILONS) + " |"
+    yield "| --- " * (1 + len(EPSILONS)) + "|"
+    for line in ("corrected", "no neighbours (M = 0)"):
+        values = [cell(own, line, "pubmed", "sage", e)["test_accuracy"] for e in EPSILONS]
+        yield f"| HeterPoisson, SAGE, {line} | {' | '.join(map(percent, values))} |"
+    for lines, what in ((BASELINES, ""), (CLAIMED, "; claim refuted")):
+        for title, (method, where) in lines.items():
+            found = [_best_setting(rows, method, where, e)["test_accuracy"] for e in EPSILONS]
+            yield f"| {title}{what} | {' | '.join(map(percent, found))} |"
+            if not what:
+                continue
+            said = published[published["method"] == method]
+            said = said[said["setting"].isin(["", "differing_terms=all", "convolution=sage"])]
+            means = {int(one.epsilon): f"{one.mean:.1f}" for one in said.itertuples()}
+            if means:
+                yield f"| printed | {' | '.join(means.get(e, '–') for e in EPSILONS)} |"
+
+
+def variants() -> Iterator[str]:
+    """The lines of PubMed with SAGE, corrected and best M, by overlap rule and setting, and of the
+    two with a claim in the inductive setting."""
+    yield "| | " + " | ".join(f"ε = {epsilon}" for epsilon in EPSILONS) + " |"
+    yield "| --- " * (1 + len(EPSILONS)) + "|"
+    for setting in ("transductive", "inductive"):
+        for title, overlap, method in (
+            ("corrected, overlaps kept", "kept", "heterpoisson"),
+            ("corrected, overlaps dropped", "dropped", "heterpoisson"),
+            ("as published (SML); claim refuted", "kept", "heterpoissonsml"),
+            ("as its code runs it; claim refuted", "kept", "heterpoissonofficial"),
+        ):
+            rows = _runs(setting, overlap)
+            rows = rows[(rows["seed"] < 3) & (rows["hp_convolution"] == "sage")]
+            rows = rows[(rows["dataset"] == "pubmed") & (rows["method"] == method)]
+            rows = rows[rows["hp_num_neighbors"] > 0]
+            by = "test_accuracy" if method == "heterpoissonofficial" else "val_accuracy"
+            shown = []
+            for epsilon in EPSILONS:
+                mine = rows[rows["epsilon"] == str(epsilon)]
+                whole = len(mine) == 12
+                chosen = best(mine, by) if whole else mine
+                number = f" ({chosen['hp_num_neighbors'].iloc[0]})" if whole else ""
+                shown.append(f"{percent(chosen['test_accuracy'])}{number}" if whole else "–")
+            yield f"| {setting}, {title} | {' | '.join(shown)} |"
 
 
 def apart(rows: pd.DataFrame) -> dict[tuple[str, str, int], float]:
