@@ -9,6 +9,7 @@
 | shares that are normal numbers | one share's distribution |
 | dummies drawn afresh in each round | the mean of all rounds' numbers of pairs |
 | the authors' dummies | the number of pairs that one party gets, exactly |
+| Δ of one user's length for both ends' | the noisy numbers of users by length |
 | the classical σ above ε = 8.4 | the exact ε of Gaussian noise |
 """
 
@@ -23,7 +24,7 @@ from ensemble_fixture import one_thread  # noqa: F401
 from graphdp.audit.bound import lower_bound
 from graphdp.methods.dpa import curious_party, method, plan, sums_attack, worlds
 from graphdp.methods.dpa.audit import plan_of
-from graphdp.methods.dpa.plan import LABELS, dummy_epsilon, published_plan
+from graphdp.methods.dpa.plan import LABELS, LENGTHS, dummy_epsilon, published_plan
 from graphdp.methods.dpa.worlds import WORLDS
 from graphdp.parties import memory, session
 from graphdp.parties.fixed_point import dummies, encode
@@ -31,7 +32,7 @@ from graphdp.parties.shares import Round, split_rows
 from graphdp.privacy.accounting.closed_form import gaussian_epsilon
 from graphdp.privacy.calibration import calibrate
 from graphdp.privacy.pair_sums import mean_dummies
-from test_audit_dpa import ONE, TWO, told
+from test_audit_dpa import ONE, PARTIES, TWO, told
 
 #: Chance that a test of randomness fails though nothing is wrong.
 FAILS = 1e-9
@@ -93,6 +94,44 @@ def test_a_pair_with_oneself_that_is_not_counted_is_caught(monkeypatch):
 
     monkeypatch.setattr(method, "kept_pairs", with_oneself)
     assert found() > claimed
+
+
+def length_scores(calibration, setting, world, draws):
+    """Of the noisy numbers of users by length of list: two users of 20 are joined, or not."""
+    ends = [(0, 1), (1, 0)] if world == "present" else []
+    edges = np.array(ends, np.int64).reshape(-1, 2)
+    graph = worlds.World(edges, worlds._rows(20), np.zeros(20, np.int64))
+    one = worlds.Pair("lengths", graph, graph)
+    seen = []
+    for number in range(draws):
+        view = _SEEN()
+        block = sums_attack.block_of(
+            one.graph("present", 1), calibration, ("lengths", world, number), view
+        )
+        pairs = method.kept_pairs(block, 0, setting)
+        method._cut_at_quantile(block, 0, setting, *pairs)
+        ((phase, _, sums),) = view.rounds
+        assert phase == LENGTHS
+        seen.append(sums[0, 1] - sums[0, 0])
+    return np.array(seen)
+
+
+@pytest.mark.slow
+def test_a_quantile_of_degrees_whose_sensitivity_is_that_of_one_user_is_caught(monkeypatch):
+    """Both ends move alike: √8. Almost all of μ² is spent on it here. By 300 runs."""
+    monkeypatch.setattr(plan, "LENGTHS_SHARE", 0.99)
+    setting = PARTIES | {"feature_layers": 1, "label_layers": 1, "degree_quantile": 0.5}
+    setting["colluding"] = 0
+    real = plan.length_sensitivity
+
+    def found():
+        calibration = calibrate(plan_of("edge", "edge_undirected", setting), 4.0, 1e-6)
+        scores = [length_scores(calibration, setting, world, 300) for world in WORLDS]
+        return lower_bound(*scores, 1e-6, analysis="gdp").epsilon
+
+    assert 1 < found() < 4
+    monkeypatch.setattr(plan, "length_sensitivity", lambda _: real("participant"))
+    assert found() > 4
 
 
 # --- what parties and server get over TCP ---------------------------------------------------------

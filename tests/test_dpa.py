@@ -16,7 +16,7 @@ from graphdp.data.split import split_of
 from graphdp.errors import GraphDPError
 from graphdp.methods.block import Block
 from graphdp.methods.dpa import method, official
-from graphdp.methods.dpa.plan import COUNTS, FIRST, LABELS, LATER, analyses, dpa_plan
+from graphdp.methods.dpa.plan import COUNTS, FIRST, LABELS, LATER, LENGTHS, analyses, dpa_plan
 from graphdp.methods.registry import card
 from graphdp.methods.settings import key
 from graphdp.parties import session
@@ -66,6 +66,23 @@ def test_one_noise_for_all_rounds_meets_the_target(capsys, line, energy, adjacen
     assert any("a party learns in-degrees" in one for one in found["plan"]["assumptions"])
 
 
+def test_a_quantile_of_degrees_takes_a_twentieth_of_the_squared_privacy_loss(capsys):
+    for shares in ({}, {"feature_share": 0.5, "label_share": 0.3}):
+        made = dpa_plan("edge", 10, 8, degree_quantile=0.8, **shares)
+        squares = {m.phase: m.count * (m.sensitivity.value / m.unit) ** 2 for m in made.mechanisms}
+        assert squares[LENGTHS] / sum(squares.values()) == pytest.approx(0.05)
+        # Lists are cut: √6, and √8 for the numbers of users by length.
+        assert {round(m.sensitivity.value**2) for m in made.mechanisms} == {6, 8}
+        assert (COUNTS in squares) == bool(shares)
+    status, output = run(capsys, f"{EDGE} --degree-quantile 0.8 --json")
+    found = json.loads(output.out)
+    spent = sum(
+        one["count"] * (one["sensitivity"]["value"] / one["unit"] / found["noise_multiplier"]) ** 2
+        for one in found["plan"]["mechanisms"]
+    )
+    assert status == 0 and 1.999 < gaussian_epsilon(math.sqrt(spent), 1e-5) <= 2
+
+
 @pytest.mark.parametrize("adjacency", ["participant", "node_replace"])
 def test_shares_are_of_the_squared_privacy_loss_and_the_rest_hides_counts(adjacency):
     plan = dpa_plan("node", 10, 8, 6, feature_share=0.5, label_share=0.3, adjacency=adjacency)
@@ -98,11 +115,17 @@ def test_the_same_noise_is_worth_less_for_more():
         ("--shares 4", "shares is 4 with 3 parties"),
         ("--feature-share 0.7 --label-share 0.5", "together at most 1"),
         ("--adjacency node_replace", "leave it"),
+        ("--max-degree 6 --degree-quantile 0.8", "either max_degree or degree_quantile"),
     ],
 )
 def test_wrong_settings_are_one_line(capsys, words, message):
     status, output = run(capsys, f"{EDGE} {words}")
     assert status == 2 and message in output.err and output.err.count("\n") == 1
+
+
+def test_at_node_level_noise_is_set_before_any_list_is_read():
+    with pytest.raises(GraphDPError, match="node level: noise is set for max_degree before"):
+        dpa_plan("node", 10, 8, 6, degree_quantile=0.8)
 
 
 def test_without_degree_or_layers_the_missing_option_is_named(capsys):
@@ -260,6 +283,7 @@ def block(name="dpa", level="node", epsilon="8", **changes):
     [
         ("edge", {}),
         ("edge", {"max_degree": 3}),
+        ("edge", {"degree_quantile": 0.8, "feature_share": 0.5, "label_share": 0.4}),
         ("node", {"max_degree": 3}),
         ("node", {"max_degree": 3, "adjacency": "node_replace", "columns": 4}),
         ("node", {"max_degree": 3, "feature_share": 0.5, "label_share": 0.4}),
@@ -272,9 +296,9 @@ def test_what_is_run_is_what_the_plan_accounts(level, changes):
     calibrated.check_execution(made.calibrations[0], model.executed)
     columns = setting.get("columns", 6)
     parties = setting["parties"]
-    assert model.executed[FIRST].draws == 2 * parties * NODES * columns
+    assert model.executed[FIRST].draws == parties * NODES * columns
     assert model.executed[LABELS].count == 2
-    assert model.executed[LABELS].draws == 2 * 2 * parties * NODES * CLASSES
+    assert model.executed[LABELS].draws == 2 * parties * NODES * CLASSES
     assert (COUNTS in model.executed) == ("label_share" in changes)
 
 
@@ -301,6 +325,21 @@ def test_a_user_sends_no_more_pairs_than_the_plan_accounts(monkeypatch):
     monkeypatch.setattr(degree, "keep_edges", lambda *_: np.ones(len(edges[1]), bool))
     with pytest.raises(GraphDPError, match="where the plan accounts 3"):
         method.kept_pairs(made, 0, setting)
+
+
+def test_lists_are_cut_at_the_quantile_of_noisy_lengths(monkeypatch):
+    """Almost without noise it is that of the lengths; and what is drawn is what the plan has."""
+    kept = []
+    real = method.kept_pairs
+    monkeypatch.setattr(method, "kept_pairs", lambda *a: kept.append(real(*a)) or kept[-1])
+    made, setting = block(level="edge", epsilon="1000", degree_quantile=0.6)
+    ((_, _, model),) = method.fit(made, [setting])
+    calibrated.check_execution(made.calibrations[0], model.executed)
+    lengths, cut = (np.bincount(senders, minlength=NODES) for senders, _ in kept)
+    expected = np.sort(lengths)[math.ceil(0.6 * NODES) - 1]
+    assert cut.max() == expected < lengths.max()
+    assert (cut == np.minimum(lengths, expected)).all()
+    assert model.executed[LENGTHS].draws == setting["parties"] * NODES * 64
 
 
 @pytest.mark.parametrize("degree", [1, 2, 4])

@@ -164,6 +164,30 @@ def test_a_replaced_node_with_disjoint_lists_attains_the_bound_of_later_rounds()
     assert np.linalg.norm(change) == pytest.approx(bound.value)
 
 
+@pytest.mark.parametrize("longest", [2, 3])
+def test_an_edge_or_a_user_moves_the_numbers_of_users_by_length_by_no_more_and_as_much(longest):
+    """Over all pairs of lists of 4 users of which one user's, or both ends', differ in that."""
+
+    def lengths(lists):
+        return np.bincount([min(len(own), longest) for own in lists], minlength=longest + 1)
+
+    worst = dict.fromkeys(pair_sums.ADJACENCIES, 0.0)
+    for first, second in itertools.product(subsets(OTHERS[0][1:]), subsets(OTHERS[1][1:])):
+        for third in ((), (0,), (0, 1)):
+            lists = [first, second, third, ()]
+            for adjacency, others in (
+                ("edge_directed", [[(*first, 1), second, third, ()]]),
+                ("edge_undirected", [[(*first, 1), (*second, 0), third, ()]]),
+                ("participant", [[(), second, third, ()]]),
+                ("node_replace", [[own, second, third, ()] for own in subsets(OTHERS[0])]),
+            ):
+                for other in others:
+                    moved = np.linalg.norm(lengths(lists) - lengths(other))
+                    worst[adjacency] = max(worst[adjacency], moved)
+    for adjacency, most in worst.items():
+        assert most == pytest.approx(pair_sums.length_sensitivity(adjacency).value)
+
+
 def test_unknown_words_are_refused():
     with pytest.raises(GraphDPError, match="choose one of edge_directed"):
         sum_sensitivity("node_add_remove", 3)

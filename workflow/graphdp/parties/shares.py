@@ -9,7 +9,7 @@ from graphdp.privacy.pair_sums import FRACTION_BITS, step_bits
 from graphdp.rng import stream_key
 
 #: Streams of rounds, by the number that frames carry.
-STREAMS = ("features", "labels")
+STREAMS = ("features", "labels", "lengths")
 KEY_BYTES, SENDER_BYTES, PARTY_BYTES, VALUE_BYTES = 4, 4, 1, 8
 #: Columns of rows that go through the protocol together, which bounds the memory of all.
 PIECE_COLUMNS = 64

@@ -39,6 +39,8 @@ releases nothing more. With other data or settings it is another release.
   row does not move.
 - *Labels*: one-hot rows or zeros (test users), so as features without negative entries.
 - *Counts of pairs*: key by key as above with h = 1: 1, √2, √D, √(2D), and √2, √6 if sampled.
+- *Numbers of users by length of list*, all in one key's row: a list that grows by one moves two of
+  them by 1, or none at the longest: √2; both ends of an undirected edge, of equal length, √8.
 
 All are tight: `tests/test_pair_sums.py` looks at lists of small graphs and at the worst rows. They
 rest on norms and signs alone, and so hold for rows in fixed point.
@@ -147,6 +149,13 @@ def count_sensitivity(
 ) -> Sensitivity:
     """Δ of the numbers of pairs by key. Arguments and errors as `sum_sensitivity`."""
     return sum_sensitivity(adjacency, max_degree, sampled=sampled)
+
+
+def length_sensitivity(adjacency: str) -> Sensitivity:
+    """Δ of the numbers of users by length of list. Raises GraphDPError for an unknown adjacency."""
+    _check_adjacency(adjacency)
+    square = 8 if adjacency == "edge_undirected" else 2
+    return Sensitivity(math.sqrt(square), f"sqrt({square})", _SOURCE)
 
 
 def _check_adjacency(adjacency: str) -> None:

@@ -89,6 +89,13 @@ class Edge(Shared):
     """DPA-GNN at edge level."""
 
     max_degree: PositiveInt | None = Field(None, description=_FEWER)
+    degree_quantile: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="D is this quantile of the lengths of lists, for a twentieth of μ²; in place "
+        "of max_degree",
+    )
 
 
 class Node(Shared):
@@ -135,7 +142,8 @@ class Official(Training):
 
 
 _PLAN = ("feature_layers", "label_layers", "max_degree", "parties", "shares", "colluding",
-         "feature_share", "label_share", "adjacency", "non_negative")  # fmt: skip
+         "feature_share", "label_share", "adjacency", "non_negative",
+         "degree_quantile")  # fmt: skip
 _OFFICIAL = ("max_degree", "parties", "shares", "dummy_rate", "feature_share", "public",
              "noise")  # fmt: skip
 

@@ -1,7 +1,7 @@
 """DPA-GNN, corrected: sums by key of several parties with noise in every round.
 
-  0. every user keeps at most D of its edges; rows h⁰: features over their norms, or one-hot labels
-     (test nodes: 0)
+  0. every user keeps at most D of its edges (given, or a quantile of noisy lengths of lists);
+     rows h⁰: features over their norms, or one-hot labels (test nodes: 0)
   1. in round l = 1..L of a stream every user sends the pair (i : hˡ⁻¹) for each edge to a user i,
      in shares, to the parties; these add up by key, add noise, and release
      Mˡ_i = Σ_{j: i ∈ L_j} hˡ⁻¹_j + N(0, σ² m / (m - t_c)) for all i
@@ -27,7 +27,7 @@ from scipy import sparse
 from graphdp.errors import GraphDPError
 from graphdp.methods.block import Block
 from graphdp.methods.dpa import plan_settings
-from graphdp.methods.dpa.plan import COUNTS, FIRST, LABELS, LATER
+from graphdp.methods.dpa.plan import COUNTS, FIRST, LABELS, LATER, LENGTHS
 from graphdp.methods.settings import key
 from graphdp.parties.fixed_point import decode, encode, project
 from graphdp.parties.shares import Round
@@ -40,6 +40,8 @@ from graphdp.rng import stream_seed
 
 #: Hyperparameters that change how a model is made and not the model.
 _CARRIED_OUT = ("transport", "listen", "tls")
+#: Lengths of lists that are told apart: 0 to this less 1.
+_LENGTHS = 64
 
 
 def fit(block: Block, settings: list[dict[str, Any]]) -> list[tuple[int, dict[str, Any], Any]]:
@@ -56,16 +58,18 @@ def _fit(block: Block, seed: int, setting: dict[str, Any]) -> Any:
     if setting.get("non_negative"):
         x = np.maximum(x, 0.0)
     y = one_hot(graph.y, graph.num_classes, split)
-    senders, keys = kept_pairs(block, seed, setting)
+    pairs, counted = kept_pairs(block, seed, setting), {}
+    if "degree_quantile" in setting:
+        pairs, counted = _cut_at_quantile(block, seed, setting, *pairs)
     widths = {"features": x.shape[1], "labels": y.shape[1]}
-    rounds = _Rounds(block, seed, setting, widths, senders, keys)
+    rounds = _Rounds(block, seed, setting, widths, *pairs)
     stream = block.stream(seed, "dpa", asked(setting))
     with rounds:
         h, _ = rounds.run("features", unit_rows(x))
         _, sums = rounds.run("labels", y)
     return train(
         h, sums.argmax(1), graph.y, split, graph.num_classes, setting, stream, block.device,
-        rounds.executed(), block.posteriors,
+        counted | rounds.executed(), block.posteriors,
     )  # fmt: skip
 
 
@@ -101,8 +105,27 @@ def kept_pairs(block: Block, seed: int, setting: dict[str, Any]) -> tuple[np.nda
     return np.repeat(np.arange(graph.num_nodes), sent), edges[1].astype(np.int64)
 
 
+def _cut_at_quantile(
+    block: Block, seed: int, setting: dict[str, Any], senders: np.ndarray, keys: np.ndarray
+) -> tuple[tuple[np.ndarray, np.ndarray], dict[str, Execution]]:
+    """The pairs of lists that are cut at a quantile of their lengths, and what was drawn for it.
+
+    Every user sends a one-hot row, of the length of its list, to one key: how many pairs arrive for
+    it tells nothing. Longer lists than `_LENGTHS` - 1 count as that.
+    """
+    n = block.graph.num_nodes
+    held = np.minimum(np.bincount(senders, minlength=n), _LENGTHS - 1)
+    everyone, one_key = np.arange(n), np.zeros(n, np.int64)
+    rounds = _Rounds(block, seed, setting, {LENGTHS: _LENGTHS}, everyone, one_key)
+    with rounds:
+        _, sums = rounds.run(LENGTHS, np.eye(_LENGTHS)[held])
+    reached = np.flatnonzero(np.cumsum(sums[0]) >= setting["degree_quantile"] * n)
+    most = max(1, int(reached[0]) if reached.size else _LENGTHS - 1)
+    return kept_pairs(block, seed, setting | {"max_degree": most}), rounds.executed()
+
+
 class _Rounds:
-    """The rounds of one model, with what they drew."""
+    """The rounds of one model, with what they drew. widths: stream -> columns of its rows."""
 
     def __init__(
         self,
@@ -121,13 +144,17 @@ class _Rounds:
         self._runs = {name: phase.run for name, phase in calibrated.phases(entry).items()}
         self._due = [
             self._round(stream, number, widths[stream])
-            for stream, layers in (("features", "feature_layers"), ("labels", "label_layers"))
-            for number in range(setting[layers])
+            for stream in widths
+            for number in range(self._layers(stream))
             if self._runs
         ]
         self._transport: Any = contextlib.nullcontext()
         if self._runs:
             self._transport = self._connected(block.noise_stream(seed, "dpa", asked(setting)))
+
+    def _layers(self, stream: str) -> int:
+        """The rounds of a stream."""
+        return 1 if stream == LENGTHS else self._setting[f"{stream.rstrip('s')}_layers"]
 
     def _round(self, stream: str, number: int, columns: int) -> Round:
         """A round with the noise that its phase of the plan accounts."""
@@ -156,7 +183,7 @@ class _Rounds:
     def _counts(self) -> dict[str, Any]:
         """How the parties draw dummies, if they do: pairs of zeros, of which no sum tells."""
         run = self._runs.get(COUNTS)
-        if run is None:
+        if run is None or LENGTHS in {one.stream for one in self._due}:
             return {}
         self._drawn[COUNTS] = [_drawn(run, self._n * self._setting["parties"])]
         sizes = self._setting["parties"], self._setting["colluding"]
@@ -173,7 +200,7 @@ class _Rounds:
     def run(self, stream: str, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(h, M) of a stream's last round, float64 (n, C) each."""
         sums = rows = project(rows)
-        for number in range(self._setting[f"{stream.rstrip('s')}_layers"]):
+        for number in range(self._layers(stream)):
             if self._runs:
                 sums = self._noisy(self._round(stream, number, rows.shape[1]), rows)
             else:
@@ -184,7 +211,7 @@ class _Rounds:
     def _noisy(self, one: Round, rows: np.ndarray) -> np.ndarray:
         phase = _phase(one.stream, one.number)
         sums = self._add_up.add_up(one, encode(rows, one.step_bits))
-        drawn = _drawn(self._runs[phase], 2 * self._setting["parties"] * rows.size)
+        drawn = _drawn(self._runs[phase], self._setting["parties"] * rows.size)
         self._drawn.setdefault(phase, []).append(drawn)
         released = decode(sums)
         if self._observe:
@@ -221,7 +248,9 @@ def _tls(setting: dict[str, Any]) -> dict[str, str] | None:
 
 
 def _phase(stream: str, number: int) -> str:
-    return LABELS if stream == "labels" else LATER if number else FIRST
+    if stream == "features":
+        return LATER if number else FIRST
+    return {"labels": LABELS, LENGTHS: LENGTHS}[stream]
 
 
 def _drawn(run: Execution, draws: int) -> Execution:

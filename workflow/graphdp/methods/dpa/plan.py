@@ -16,7 +16,7 @@ from graphdp.privacy.assumptions import (
     SELECTION_IS_UNCOUNTED,
 )
 from graphdp.privacy.mechanisms.distributed_gaussian import check_parties
-from graphdp.privacy.pair_sums import count_sensitivity, sum_sensitivity
+from graphdp.privacy.pair_sums import count_sensitivity, length_sensitivity, sum_sensitivity
 from graphdp.privacy.plan import (
     ClaimedLaplace,
     ClassicalGaussian,
@@ -31,6 +31,8 @@ from graphdp.privacy.protection import is_private
 
 #: Phases: the sums of a round's rows, by stream, and the numbers of pairs that the parties see.
 FIRST, LATER, LABELS, COUNTS = "first features", "later features", "labels", "counts"
+#: The numbers of users by length of list, of which D is a quantile; and their part of μ².
+LENGTHS, LENGTHS_SHARE = "lengths", 0.05
 NODE_ADJACENCIES = ("participant", "node_replace")
 
 ADVERSARY = (
@@ -62,6 +64,9 @@ LINKS_ARE_PRIVATE = (
     "long they are is not hidden."
 )
 LISTS_ARE_WHOLE = "Lists are not cut."
+BOUND_IS_COUNTED = (
+    "max_degree is a quantile of noisy numbers of users by length of list, one release of the plan."
+)
 LISTS_ARE_SAMPLED = (
     "Lists are cut by sampling, so that an edge more takes the place of one other at most, whoever "
     "knows the seed."
@@ -107,6 +112,7 @@ def dpa_plan(
     label_share: float | None = None,
     adjacency: str | None = None,
     non_negative: bool = False,
+    degree_quantile: float | None = None,
 ) -> Plan:
     """DPA-GNN with noise in every round, for t_c parties that collude.
 
@@ -114,6 +120,8 @@ def dpa_plan(
     feature_share, label_share: of μ² = Σ Δ²/σ², for the rounds of features and of labels; what is
     left goes to the numbers of pairs, hidden by dummies. If one is not given it takes the rest; if
     neither is, σ is the same in all rounds and there are no dummies.
+    degree_quantile: max_degree is this quantile of the lengths of lists, found for `LENGTHS_SHARE`
+    of μ²; at edge level alone, since σ follows from max_degree where nodes are protected.
 
     Units: counts. Raises GraphDPError for missing, wrong or unknown settings.
     """
@@ -133,14 +141,22 @@ def dpa_plan(
         raise GraphDPError(f"dpa, edge level: adjacency is {adjacency!r}; leave it out")
     else:
         adjacency = "edge_undirected"
-    bounds = _bounds(adjacency, max_degree, non_negative)
+    if degree_quantile is not None:
+        _check_quantile(level, max_degree, degree_quantile)
+    sampled = max_degree is not None or degree_quantile is not None
+    bounds = _bounds(adjacency, max_degree, non_negative, sampled)
     rounds = {FIRST: 1, LATER: feature_layers - 1, LABELS: label_layers, COUNTS: 1}
     units = _units(bounds, rounds, feature_share, label_share)
+    if degree_quantile is not None:
+        others = sum(rounds[p] * (bounds[p].value / unit) ** 2 for p, unit in units.items())
+        square = others * LENGTHS_SHARE / (1 - LENGTHS_SHARE)
+        rounds[LENGTHS], units[LENGTHS] = 1, bounds[LENGTHS].value / math.sqrt(square)
     queries = {
         FIRST: "sums by key of projected features",
         LATER: "sums by key of projected sums of features",
         LABELS: "sums by key of one-hot labels, later of projected sums",
         COUNTS: "numbers of pairs by key",
+        LENGTHS: "numbers of users by length of list",
     }
     mechanisms = tuple(
         DistributedGaussian(
@@ -167,23 +183,38 @@ def dpa_plan(
             SHUFFLER_IS_TRUSTED,
             LINKS_ARE_PRIVATE,
             COUNTS_ARE_NOISY if COUNTS in units else COUNTS_ARE_BARE,
-            *_of_level(level, max_degree),
+            *(() if degree_quantile is None else (BOUND_IS_COUNTED,)),
+            *_of_level(level, sampled),
         ),
         own_row_covered=True if level == "node" else None,
         mechanisms=mechanisms,
     )
 
 
-def _of_level(level: str, max_degree: int | None) -> tuple[str, ...]:
+def _check_quantile(level: str, max_degree: int | None, quantile: float) -> None:
+    """Refuse a quantile that is none, and one beside a D or where σ follows from D."""
+    if level == "node":
+        raise GraphDPError(
+            "dpa, node level: noise is set for max_degree before any list is read; leave out "
+            "degree_quantile"
+        )
+    if max_degree is not None:
+        raise GraphDPError("dpa: give either max_degree or degree_quantile")
+    if not 0 < quantile < 1:
+        raise GraphDPError(f"dpa: degree_quantile is {quantile!r}; it must lie between 0 and 1")
+
+
+def _of_level(level: str, sampled: bool) -> tuple[str, ...]:
     if level == "node":
         return OTHERS_HOLD_EDGES, LISTS_ARE_CUT_ALONE, BOUND_IS_PUBLIC, SELECTION_IS_UNCOUNTED
-    lists = LISTS_ARE_WHOLE if max_degree is None else LISTS_ARE_SAMPLED
+    lists = LISTS_ARE_SAMPLED if sampled else LISTS_ARE_WHOLE
     return lists, FEATURES_ARE_PUBLIC, EDGE_COUNT_IS_PUBLIC
 
 
-def _bounds(adjacency: str, max_degree: int | None, non_negative: bool) -> dict[str, Sensitivity]:
-    """Phase -> the sensitivity of one of its releases."""
-    sampled = max_degree is not None
+def _bounds(
+    adjacency: str, max_degree: int | None, non_negative: bool, sampled: bool
+) -> dict[str, Sensitivity]:
+    """Phase -> the sensitivity of one of its releases. sampled: whether lists are cut."""
     return {
         FIRST: sum_sensitivity(
             adjacency, max_degree, first=True, non_negative=non_negative, sampled=sampled
@@ -192,6 +223,7 @@ def _bounds(adjacency: str, max_degree: int | None, non_negative: bool) -> dict[
         # One-hot rows have no negative entry, and later rows move as little.
         LABELS: sum_sensitivity(adjacency, max_degree, sampled=sampled),
         COUNTS: count_sensitivity(adjacency, max_degree, sampled=sampled),
+        LENGTHS: length_sensitivity(adjacency),
     }
 
 
@@ -230,9 +262,9 @@ def _units(
 
 def with_adjacency(plan: Plan, settings: dict[str, Any], adjacency: str) -> Plan:
     """The same noise under another adjacency of the plan's level."""
-    bounds = _bounds(
-        adjacency, settings.get("max_degree"), bool(settings.get("non_negative", False))
-    )
+    most, sampled = settings.get("max_degree"), "max_degree" in settings
+    sampled = sampled or "degree_quantile" in settings
+    bounds = _bounds(adjacency, most, bool(settings.get("non_negative", False)), sampled)
     moved = tuple(replace(m, sensitivity=bounds[m.phase]) for m in plan.mechanisms)
     return replace(plan, adjacency=adjacency, mechanisms=moved)
 
