@@ -76,7 +76,7 @@ test: lint
 test-faults: install
 	$(BIN)/python tests/faults/run.py $(if $(SEED),--seed $(SEED))
 
-# A real Slurm (root; Debian's slurm-wlm and munge): kills, memory, GPUs; a quarter of an hour on two busy cores.
+# A real Slurm (root; Debian's slurm-wlm and munge): kills, memory, GPUs; twenty minutes on two busy cores.
 test-slurm: install
 	$(BIN)/python tests/slurm/run.py
 

@@ -12,6 +12,8 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
+
 _PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "munged", "munge")
 _CONF = """\
 ClusterName=graphdp
@@ -73,7 +75,7 @@ class Cluster:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self._daemons: list[subprocess.Popen] = []
+        self._daemons: dict[str, subprocess.Popen] = {}
         programs = folder / "bin"
         self.environment = os.environ | {
             "SLURM_CONF": str(folder / "slurm.conf"),
@@ -116,18 +118,31 @@ class Cluster:
             f"--seed-file={munge}/seed",
         )  # fmt: skip
         self._daemon("slurmctld", "-D", "-c")
-        self._daemon("slurmd", "-D", "-c")
+        self.start_node("idle")
+
+    def start_node(self, *states: str) -> None:
+        """Start slurmd and wait until its node is in one of the states; raises as `start`."""
+        # Not -c, which kills the jobs that are at work there.
+        self._daemon("slurmd", "-D")
         for _ in range(60):
-            if self.ask("sinfo", "--noheader", "--format=%T", check=False).strip() == "idle":
+            if self.ask("sinfo", "--noheader", "--format=%T", check=False).strip() in states:
                 return
             time.sleep(1)
         logs = "\n".join(path.read_text()[-2000:] for path in self.folder.glob("*.log"))
         raise RuntimeError(f"Slurm's node does not get ready:\n{logs}")
 
+    def kill_node(self, jobs: list[int]) -> None:
+        """SIGKILL to slurmd, and to all processes of the jobs, as where a node loses power."""
+        self._daemons["slurmd"].kill()
+        self._daemons["slurmd"].wait()
+        for number in jobs:
+            for process in _processes_of(number):
+                process.kill()
+
     def _daemon(self, *command: str) -> None:
-        log = (self.folder / f"{command[0]}.out").open("w")
-        self._daemons.append(
-            subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
+        log = (self.folder / f"{command[0]}.out").open("a")
+        self._daemons[command[0]] = subprocess.Popen(
+            command, env=self.environment, stdout=log, stderr=log
         )
 
     def stop(self) -> None:
@@ -137,7 +152,7 @@ class Cluster:
             if not self.ask("squeue", "--noheader", check=False):
                 break
             time.sleep(1)
-        for daemon in reversed(self._daemons):
+        for daemon in reversed(self._daemons.values()):
             daemon.terminate()
             try:
                 daemon.wait(20)
@@ -161,6 +176,16 @@ class Cluster:
         lines = self.ask("squeue", "--states=all", "--noheader", "--format=%A|%T|%k").splitlines()
         found = (line.split("|", 2) for line in lines)
         return {int(number): (state, comment) for number, state, comment in found}
+
+
+def _processes_of(job: int) -> list[psutil.Process]:
+    """The steps of a job, which Slurm names `slurmstepd: [7.batch]`, and all that they started."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        words = " ".join(process.info["cmdline"] or ())
+        if words.startswith(f"slurmstepd: [{job}."):
+            found += [process, *process.children(recursive=True)]
+    return found
 
 
 def _free_ports(number: int) -> list[int]:

@@ -232,6 +232,54 @@ class Checks:
         )  # fmt: skip
         self.expect("and submitted just what was in flight", self.new_jobs(), ["stage_fit"])
 
+    def slurmd_killed(self) -> None:
+        """Another ε; slurmd is killed and started again while a fit is at work."""
+        self.project.study = study([4, 8, 16, 2, 6], 2)
+        self.project.configure()
+        run = self.start()
+        fit = run.until(lambda: self.script("fit"))
+        fit.suspend()  # so that it is at work while there is no slurmd
+        self.cluster.kill_node([])
+        self.expect("a job goes on while slurmd is dead (-9)", fit.is_running())
+        self.cluster.start_node("mixed", "allocated")
+        fit.resume()
+        self.expect("when slurmd was started again, the run ends well", run.wait(), 0)
+        self.expect(
+            "and nothing was submitted twice",
+            self.new_jobs(),
+            ["data_mine", "stage_aggregate", "stage_fit"],
+        )
+
+    def node_lost(self) -> None:
+        """Another ε; slurmd, the job and Snakemake are killed, as where the machine is lost."""
+        self.project.study = study([4, 8, 16, 2, 6, 5], 2)
+        self.project.configure()
+        run = self.start()
+        run.until(lambda: self.script("fit"))
+        (number,) = self.running("stage_fit")
+        run.kill()
+        self.cluster.kill_node([number])
+        self.cluster.start_node("idle", "mixed", "allocated")
+        run = self.start()
+        self.expect("after a node is lost (-9), the next command ends well", run.wait(), 0)
+        self.expect("and submitted just what was in flight", self.new_jobs(), ["stage_fit"])
+
+    def node_lost_under_a_run(self) -> None:
+        """Another ε; slurmd and the job are killed, Snakemake waits."""
+        self.project.study = study([4, 8, 16, 2, 6, 5, 7], 2)
+        self.project.configure()
+        run = self.start()
+        run.until(lambda: self.script("fit"))
+        self.cluster.kill_node(self.running("stage_fit"))
+        time.sleep(30)  # of a job that began just now Slurm misses no process
+        self.cluster.start_node("idle", "mixed", "allocated")
+        self.expect("a run whose node is lost and comes back ends well", run.wait(), 0)
+        self.expect(
+            "what was lost was tried again, and nothing else ran twice",
+            self.new_jobs(),
+            ["data_mine", "stage_aggregate", "stage_fit", "stage_fit"],
+        )
+
     def gres(self) -> None:
         """Another ε, on a site where a GPU is asked for by --gres, and one where by --gpus."""
         for epsilon, profile, words in ((1, "slurm-gres", ()), (3, "slurm", ("--config", "gpu=1"))):
@@ -273,10 +321,10 @@ class Checks:
 
     def same_rows(self) -> None:
         """A run on this machine, without Slurm."""
-        local = Project(self._sub("local"), study([4, 8, 16, 2], 2))
+        local = Project(self._sub("local"), study([4, 8, 16, 2, 6, 5, 7], 2))
         local.snakemake("rows")
         mine, theirs = self.rows(self.project), self.rows(local)
-        self.expect("the study has a row for each of 10 models", len(mine), 10)
+        self.expect("the study has a row for each of 16 models", len(mine), 16)
         self.expect("its rows are those of a run without Slurm, bit for bit", mine.equals(theirs))
         run = self.start()
         self.expect("a last command has nothing to do", (run.wait(), self.new_jobs()), (0, []))
@@ -299,7 +347,8 @@ def main() -> int:
         cluster.start()
         for part in (
             checks.whole_study, checks.over_memory, checks.scancelled, checks.step_killed,
-            checks.head_killed, checks.same_rows, checks.gres, checks.private,
+            checks.head_killed, checks.slurmd_killed, checks.node_lost,
+            checks.node_lost_under_a_run, checks.same_rows, checks.gres, checks.private,
         ):  # fmt: skip
             if given.only and part.__name__ not in given.only:
                 continue
