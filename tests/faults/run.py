@@ -246,14 +246,15 @@ def damage(path: Path, how: str, rng: random.Random) -> None:
 
 
 def damaged(bench: Bench, rng: random.Random, number: int, log: Log) -> None:
-    """Files under results/ cut, flipped, emptied or removed; whatever reads them runs again."""
+    """Files under results/ cut, flipped, emptied or removed, each of them at least once; whatever
+    reads them runs again."""
     made = [path.relative_to(bench.finished) for path in bench.finished.glob("results/**/*")]
     made = sorted(
         path for path in made if (bench.finished / path).is_file() and "logs" not in path.parts
         and path.name != ".snakemake_timestamp"
     )  # fmt: skip
     order = rng.sample(made, len(made))
-    for index in range(number):
+    for index in range(max(number, len(order))):
         path, how = (
             order[index % len(order)],
             rng.choice(("cut", "flipped", "emptied", "short", "removed")),

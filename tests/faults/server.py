@@ -41,8 +41,10 @@ def warm() -> None:
     from snakemake.script import PythonScript
 
     from graphdp.methods import registry
-    from graphdp.workflow import code
+    from graphdp.workflow import code, job
 
+    # Rows hold the commit, which another may follow while this goes on.
+    job.git_commit = lambda: "unknown"
     torch.set_num_threads(1)
     for its in registry.cards().values():
         code.digest(None, its.analyses, *(stage.run for stage in its.stages))

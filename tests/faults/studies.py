@@ -31,7 +31,7 @@ STUDY = {
         ]
     },
     "tables": ["accuracy"],
-    "figures": [],
+    "figures": ["figure6"],
 }  # fmt: skip
 #: What two runs of a model may differ in.
 OWN = ["cpu_seconds", "wall_seconds", "peak_rss_mb"]
