@@ -443,9 +443,11 @@ def test_figure_3d_of_both_sizes_says_its_claims_once(frame, context):
     study = context | {"datasets": both, "experiments": {"csbm": specs}}
     figure = drawn.figure3d(pd.concat([code, paper], ignore_index=True), study)
     titles = {ax.get_title(): ax.get_xlabel() for ax in figure.axes if ax.get_title()}
-    assert set(titles) == {"csbm-code", "csbm-paper"}
+    sizes = ("csbm-code", "csbm-paper")
+    levels = ("no privacy", "edge level", "k = 1", "node level")
+    assert set(titles) <= {f"{size}, {level}" for size in sizes for level in levels}
     flat = {title.replace("\u00a0", " ") for title in titles.values()}
-    assert flat == {"φ at claimed ε = 16 (δ = 1e-5)"}
+    assert flat - {"φ"} == {"φ at claimed ε = 16 (δ = 1e-5)"}
     assert "DPDGC as implemented, refuted" in figure.get_supxlabel().replace("\n", " ")
     # What can be read off the authors' picture stands in the paper's sizes alone.
     diamonds = {
@@ -455,7 +457,10 @@ def test_figure_3d_of_both_sizes_says_its_claims_once(frame, context):
         for ax in figure.axes
         if ax.get_title()
     }
-    assert diamonds == {"csbm-code": [], "csbm-paper": [[[-1, 75], [1, 75]], [[0, 69]]]}
+    assert {title: found for title, found in diamonds.items() if found} == {
+        "csbm-paper, k = 1": [[[-1, 75], [1, 75]]],
+        "csbm-paper, no privacy": [[[0, 69]]],
+    }
 
 
 def test_figure_3a_and_3b_show_both_columns_side_by_side(frame, context):
@@ -465,14 +470,17 @@ def test_figure_3a_and_3b_show_both_columns_side_by_side(frame, context):
         found["facebook", name] for name in ("DPDGC-EDP (as implemented)", "DPDGC-EDP")
     )
     assert list(official.get_xdata()) == list(ours.get_xdata()) == [1.0, 4.0]
-    assert (official.get_linestyle(), ours.get_linestyle()) == ("--", "-")
+    assert (official.get_markerfacecolor(), official.get_linestyle()) == ("white", "-")
+    assert official.get_color() != ours.get_color() == ours.get_markerfacecolor()
     assert min(official.get_ydata()) > max(ours.get_ydata())
     figure = drawn.figure3b(frame, context)
     found = lines_of(figure)
-    names = [label for _, label in found if "implemented" not in label and "DPDGC" in label]
-    assert names == ["DPDGC-N1", "DPDGC-N5", "DPDGC-NDP"], "k grows along the legend"
-    assert {label for _, label in found} >= {"DPDGC-N1", "DPDGC-N5 (as implemented)", "DPDGC-NDP"}
-    text = text_of(figure)
+    panels = [title.partition(", ")[2] for title, label in found if label == "DPDGC"]
+    assert panels == ["k = 1", "k = 5", "node level"], "k grows from panel to panel"
+    colours = {line.get_color() for (_, label), line in found.items() if label == "DPDGC"}
+    assert len(colours) == 1
+    assert {label for _, label in found} >= {"DPDGC", "DPDGC (as implemented)"}
+    text = text_of(figure) + figure.get_supxlabel().replace("\n", " ")
     for part in ("claimed ε", "δ = 1e-5", "k_neighbor(k)", "node_replace", "corrected, conditional",
                  "as implemented, refuted, ε that holds: none"):  # fmt: skip
         assert part in text, (part, text)
@@ -488,9 +496,9 @@ def test_figure_3c_runs_over_k_with_other_methods_as_horizontal_lines(frame, con
 
 def test_figure_3d_runs_over_phi_in_order(frame, context):
     found = lines_of(drawn.figure3d(frame, context))
-    line = found["csbm-code", "DPDGC-N1"]
+    line = found["csbm-code, k = 1", "DPDGC"]
     assert list(line.get_xdata()) == [-1.0, -0.5, 0.0, 0.5, 1.0]
-    assert ("csbm-code", "MLP") in found
+    assert ("csbm-code, no privacy", "MLP") in found
 
 
 def test_figure_3d_names_the_graphs_that_its_panel_lacks(frame, context):
@@ -509,8 +517,8 @@ def test_figure_3d_names_the_graphs_that_its_panel_lacks(frame, context):
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_long_legend_leaves_the_panels_their_room(context, tmp_path):
-    """One panel, eleven lines, a long axis title: matplotlib warns where the panels collapse."""
+def test_many_lines_have_a_panel_for_each_level(context, tmp_path):
+    """Eleven lines, in panels with room: matplotlib warns where they collapse."""
     lines = [
         (method, level, epsilon)
         for method in ("dpdgcofficial", "dpdgc", "gap")
@@ -529,10 +537,16 @@ def test_a_long_legend_leaves_the_panels_their_room(context, tmp_path):
     own = context | {"experiments": {"csbm": specs}}
     figure = drawn.figure3d(rows.read_rows(tmp_path / "rows.csv"), own)
     style.save(figure, tmp_path / "a.svg", tmp_path / "a.png")
-    (ax,) = figure.axes
-    assert ax.get_position().height * figure.get_figheight() > 2
-    dashes = {line.get_label(): line.get_linestyle() for line in ax.get_lines()}
-    assert len({dashes[name] for name in ("GAP-∞", "GAP-EDP", "GAP-NDP")}) == 3
+    assert len(figure.axes) == 4
+    for ax in figure.axes:
+        assert ax.get_position().height * figure.get_figheight() > 2
+        assert 2 <= len(ax.get_lines()) <= 3
+    assert len({ax.get_ylim() for ax in figure.axes}) == 1
+    # GAP has no k-neighbour level: it is there what it is at node level.
+    k, node = (
+        next(line for line in ax.get_lines() if line.get_label() == "GAP") for ax in figure.axes[2:]
+    )
+    assert list(k.get_ydata()) == list(node.get_ydata())
 
 
 def test_figures_without_results_say_so(frame, context):

@@ -173,8 +173,7 @@ LATTICE_MEANING = (
 )
 #: The same in short, under tables and figures.
 LATTICE_NOTE = (
-    "noise of torch's float32, which lies on a lattice (audits noise_lattice_*): each ε is the "
-    "mechanism's, not that of what was drawn"
+    "torch's float32 noise lies on a lattice (audits noise_lattice_*): each ε is the mechanism's"
 )
 EDGE_FREE_MEANING = (
     "ε = 0 (edge level): the method reads no edges, so nothing that it releases depends on them."

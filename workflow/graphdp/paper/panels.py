@@ -271,16 +271,28 @@ def not_shown(missing: Sequence[Mapping], shown: pd.DataFrame) -> str:
     """What a reader would look for and not find, by reason."""
     lines = set(shown[["dataset", "method", "level"]].itertuples(index=False, name=None))
     datasets = set(shown["dataset"])
-    reasons: dict[str, dict[str, None]] = {}
+    reasons: dict[str, dict[str, dict[str, None]]] = {}
     for cell in missing:
         why, what = cell["missing_reason"], method_label(cell["method"], cell["level"])
-        if why != NO_METHOD and cell["dataset"] not in datasets:
-            what = cell["dataset"]
-        elif why != NO_METHOD:
-            some = (cell["dataset"], cell["method"], cell["level"]) in lines
-            what = f"{'some ε of ' if some else ''}{what} on {cell['dataset']}"
-        reasons.setdefault(why, {})[what] = None
-    return "; ".join(f"not shown: {', '.join(names)} ({why})" for why, names in reasons.items())
+        where = f" on {cell['dataset']}"
+        if why == NO_METHOD:
+            where = ""
+        elif cell["dataset"] not in datasets:
+            what, where = cell["dataset"], ""
+        elif (cell["dataset"], cell["method"], cell["level"]) in lines:
+            where = f" at some ε{where}"
+        reasons.setdefault(why, {}).setdefault(where, {})[what] = None
+    return "; ".join(
+        f"not shown: {', '.join(f'{_names(names)}{where}' for where, names in places.items())} "
+        f"({why})"
+        for why, places in reasons.items()
+    )
+
+
+def _names(names: Iterable[str]) -> str:
+    """Names, or of many how many: the report lists what is missing one by one."""
+    names = list(names)
+    return ", ".join(names) if len(names) <= 4 else f"{len(names)} lines ({names[0]} and others)"
 
 
 def seeds_of(shown: pd.DataFrame) -> str:
@@ -317,6 +329,11 @@ def finish(
             if ax.get_legend() is None:
                 for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
                     handles.setdefault(label, handle)
+        # What all panels of a line say of ε stands once, below the middle one.
+        if len(drawn) % 2 and len({ax.get_xlabel() for ax in line}) == 1:
+            for ax in drawn:
+                if ax is not drawn[len(drawn) // 2]:
+                    ax.set_xlabel("")
     # Lines of text that a figure has no room for yet: those of the legend beyond three, of the
     # longest axis title of each row of panels beyond three, of the remark beyond one.
     lines = sum(max(0, max(ax.get_xlabel().count("\n") + 1 for ax in row) - 3) for row in axes)
@@ -334,7 +351,7 @@ def finish(
     older = LATTICE_NOTE if (shown.get("noise") == OLDER_NOISE).any() else ""
     remark = "; ".join(filter(None, [*said, seeds_of(shown), older, not_shown(missing, shown)]))
     if remark:
-        width = int(58 * figure.get_figwidth() / style.PANEL_WIDTH)
+        width = int(69 * figure.get_figwidth() / style.PANEL_WIDTH)
         told = textwrap.wrap(remark, width, break_on_hyphens=False)
         lines += max(0, len(told) - 1)
         figure.supxlabel("\n".join(told), fontsize=7.5, color="0.35", x=0.01, ha="left")

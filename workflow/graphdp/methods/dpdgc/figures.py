@@ -28,6 +28,7 @@ from graphdp.paper.panels import (
     missing_cells,
     reason_of,
     set_ticks,
+    share_y,
     unavailable_in,
     wrap,
 )
@@ -127,8 +128,9 @@ def _decoupled(
     panels: Mapping[str, str] | None = None,
     read_off: pd.DataFrame | None = None,
 ) -> Figure:
-    """Accuracy against `position(cell)`, one line per method and level (or per method): DPDGC as
-    corrected (full lines) beside DPDGC as implemented (dashed, hollow), and its baselines.
+    """Accuracy against `position(cell)`: DPDGC as corrected beside DPDGC as implemented (hollow),
+    and its baselines, each method in its colour; a panel per level, or (`by_level` false) one for
+    all levels, which lines tell apart.
 
     A cell without a position is a horizontal line. panels: dataset -> its panel; default: one each.
     read_off: points of the paper's figure, as `read_published` has them.
@@ -141,32 +143,59 @@ def _decoupled(
     summary = summarise(best)
     with style.theme():
         names = list(dict.fromkeys(panels.values()))
-        figure, axes, titled = style.titled_panels(names)
         levels = sorted({cell[2] for cell in expected}, key=level_order)
-        colours = dict(zip(levels, style.series_colours(len(levels)), strict=True))
+        apart = by_level and len(levels) > 1
+        places = [(name, level) for level in (levels if apart else [None]) for name in names]
+        titles = [f"{name}, {_level_title(level)}" if level else name for name, level in places]
+        figure, axes, titled = style.titled_panels(titles)
         mine = summary[summary["dataset"].isin(list(panels))]
-        once = _claims_agree(mine, mine["dataset"].map(panels))
-        for name, ax in zip(names, titled, strict=True):
+        at = [f"{panels[cell.dataset]} {cell.level if apart else ''}" for cell in mine.itertuples()]
+        once = _claims_agree(mine, pd.Series(at, index=mine.index, dtype=object))
+        for (name, level), ax in zip(places, titled, strict=True):
             datasets = [dataset for dataset, panel in panels.items() if panel == name]
-            shown = summary[summary["dataset"].isin(datasets)]
+            shown = _of_level(summary[summary["dataset"].isin(datasets)], level)
             if shown.empty:
-                asked = [cell for cell in expected if cell[0] in datasets]
+                asked = [
+                    cell for cell in expected if cell[0] in datasets and level in (None, cell[2])
+                ]
                 reason = reason_of(datasets[0], context)
                 empty_panel(ax, missing_reason(asked[0], context) if asked else reason)
             else:
-                _decoupled_panel(ax, shown, position, label, by_level, colours)
+                _decoupled_panel(ax, shown, position, label, by_level, apart)
                 if read_off is not None:
-                    theirs = read_off.merge(shown[[*CELL]])
-                    _draw_read_off(ax, theirs, position, colours)
-                room = 46 if len(names) > 1 else 80
+                    _draw_read_off(ax, read_off.merge(shown[[*CELL]]), position)
+                room = 46 if len(titled) > 1 else 80
                 ax.set_xlabel(wrap(claims_title(shown, label, details=not once), room))
+        if apart:  # the levels of a graph beside each other
+            for name in names:
+                share_y([ax for place, ax in zip(places, titled, strict=True) if place[0] == name])
         missing = missing_cells(expected, summary, context, panels)
         finish(figure, axes, names, missing, summary, claims(mine) if once else [])
         return figure
 
 
-#: Lines of the baselines by level, in figures where DPDGC's colours are levels.
-_BASELINE_DASHES = {"none": ":", "edge": "-.", "k": "--", "node": "-"}
+def _level_title(level: str) -> str:
+    return (
+        "no privacy"
+        if level == "none"
+        else f"{_level_tick(level)}{'' if 'k' in level else ' level'}"
+    )
+
+
+def _of_level(cells: pd.DataFrame, level: str | None) -> pd.DataFrame:
+    """The cells of a panel: those of its level, and at a k-neighbour level what the methods that
+    have none are at node level."""
+    if level is None:
+        return cells
+    own = cells["level"] == level
+    if level_kind(level) == "k":
+        with_k = set(cells.loc[cells["level"].map(level_kind) == "k", "method"])
+        own |= (cells["level"] == "node") & ~cells["method"].isin(with_k)
+    return cells[own]
+
+
+#: Lines by level, in the panel that shows several.
+_DASHES = {"none": ":", "edge": "-.", "k": "-", "node": "--"}
 
 
 def _decoupled_panel(
@@ -175,34 +204,29 @@ def _decoupled_panel(
     position: Callable[[Mapping], float | None],
     label: str,
     by_level: bool,
-    colours: Mapping[str, tuple],
+    apart: bool,
 ) -> None:
     cells = cells.assign(x=[position(cell) for cell in cells.to_dict("records")])
-    kinds = cells["level"] if by_level else cells["level"].map(level_kind)
-    lines = cells.groupby(["method", kinds], sort=False)
+    kinds = cells["level"].map(level_kind)
     ordered = list(dict.fromkeys(cells["method"]))
+    several = not by_level and kinds.nunique() > 1
     for (method, kind), line in sorted(
-        lines,
+        cells.groupby(["method", kinds], sort=False),
         key=lambda named: (ordered.index(named[0][0]), level_order(named[1]["level"].iloc[0])),
     ):
         colour, marker = style.method_style(method)
-        name = method_label(method, line["level"].iloc[0])
-        decoupled = method in (*as_implemented(), *as_implemented().values())
-        if decoupled and by_level:
-            colour = colours[kind]
+        name = method_name(method) if apart else method_label(method, line["level"].iloc[0])
         if not by_level and kind == "k":
             name = re.sub(r"-N\d+", "-Nk", name)
-        shape = (
-            {"markerfacecolor": "white", "linestyle": "--"} if method in as_implemented() else {}
-        )
-        if not decoupled and by_level:  # its levels share its colour
-            shape = {"linestyle": _BASELINE_DASHES[level_kind(kind)]}
         if line["x"].isna().all():
             ax.axhline(line["mean"].iloc[0], color=colour, linestyle=":", label=name)
             continue
+        shape = {"linestyle": _DASHES[kind] if several else "-"}
+        if method in as_implemented():
+            shape["markerfacecolor"] = "white"
+        elif method in as_implemented().values():
+            shape["linewidth"] = 2.0
         line = line.sort_values("x")
-        if decoupled and not shape:
-            shape = {"linewidth": 2.0}
         draw_line(ax, line["x"], line, label=name, color=colour, marker=marker, **shape)
     if label == "ε":
         ax.set_xscale("log")
@@ -210,19 +234,15 @@ def _decoupled_panel(
 
 
 def _draw_read_off(
-    ax: Axes,
-    printed: pd.DataFrame,
-    position: Callable[[Mapping], float | None],
-    colours: Mapping[str, tuple],
+    ax: Axes, printed: pd.DataFrame, position: Callable[[Mapping], float | None]
 ) -> None:
-    """Diamonds in their lines' colours, with what they may be misread by."""
-    for (method, level), points in printed.groupby(["method", "level"], sort=False):
-        colour = colours[level] if method in as_implemented() else style.method_style(method)[0]
+    """Diamonds in their methods' colours, with what they may be misread by."""
+    for (method, _), points in printed.groupby(["method", "level"], sort=False):
         ax.errorbar(
             [position(cell) for cell in points.to_dict("records")],
             points["mean"],
             yerr=points["ci"],
-            color=colour,
+            color=style.method_style(method)[0],
             marker="D",
             markersize=7,
             markerfacecolor="none",
@@ -320,15 +340,15 @@ FIGURES: dict[str, Drawing] = {
     "dpdgc_figure3a": Drawing(
         "DPDGC Figure 3a",
         figure3a,
-        "Accuracy against ε at edge level: DPDGC as corrected, with an ε that holds (full lines), "
-        "and as its authors' code runs it, whose ε is a claim (dashed).",
+        "Accuracy against ε at edge level: DPDGC as corrected, with an ε that holds, "
+        "and as its authors' code runs it, whose ε is a claim (hollow).",
     ),
     "dpdgc_figure3b": Drawing(
         "DPDGC Figure 3b",
         figure3b,
         "Accuracy against ε at node and k-neighbour level: DPDGC as corrected, with an ε that "
-        "holds under its assumptions (full lines), and as its authors' code runs it, whose ε is a "
-        "claim (dashed).",
+        "holds under its assumptions, and as its authors' code runs it, whose ε is a "
+        "claim (hollow).",
     ),
     "dpdgc_figure3c": Drawing(
         "DPDGC Figure 3c",
