@@ -240,7 +240,7 @@ def test_heat_maps_have_every_m_and_n_test(frame, context):
         & (frame["hp_test_neighbors"] == 10)
     ]  # fmt: skip
     assert values[0, 3] == pytest.approx(100 * mine["test_accuracy"].mean())
-    assert "not shown: facebook-pages-128" in told(figure)
+    assert "not shown: 6 lines (facebook-pages-128 and others)" in told(figure)
 
 
 def test_overlap_rules_and_noises_are_told_apart(frame, context, table2):

@@ -64,7 +64,8 @@ def table3() -> Iterator[str]:
             here = (share == part) | (share.isna() & (part == 0.05))
             lines[f"{number}, as its code runs it"] = theirs[here]
         private = f"corrected, node level, {features} and {labels} rounds"
-        lines[private] = _rows(rows, graph, "dpa", "node", features)
+        ours = _rows(rows, graph, "dpa", rounds=features)
+        lines[private] = ours[ours["level"] != "edge"]
         lines["corrected, node level, 1 and 1"] = _rows(rows, graph, "dpa", "node", 1)
         lines["MLP-DP, a trusted server"] = _rows(rows, graph, "mlp", "node")
         lines["no graph"] = _rows(rows, graph, "dpa", "none", 0)
