@@ -125,14 +125,17 @@ def private_releases(releases: Releases, rng: random.Random, number: int, log: L
         shutil.rmtree(folder)
 
 
+def files_to_damage(finished: Path, folder: str, rng: random.Random) -> list[Path]:
+    """What the project wrote below a folder of a finished run, relative to it, in random order."""
+    found = [path for path in (finished / folder).glob("**/*") if path.is_file()]
+    made = sorted(path.relative_to(finished) for path in found if "logs" not in path.parts)
+    made = [path for path in made if path.name != ".snakemake_timestamp"]
+    return rng.sample(made, len(made))
+
+
 def damaged_private(releases: Releases, rng: random.Random, number: int, log: Log) -> None:
     """Files in private/ cut, flipped, emptied or removed, and the ledger and its key."""
-    made = [path.relative_to(releases.finished) for path in releases.finished.glob("private/**/*")]
-    made = sorted(
-        path for path in made if (releases.finished / path).is_file() and "logs" not in path.parts
-        and path.name != ".snakemake_timestamp"
-    )  # fmt: skip
-    order = rng.sample(made, len(made))
+    order = files_to_damage(releases.finished, "private", rng)
     hows = ("cut", "flipped", "emptied", "short", "removed")
     for path in [order[index % len(order)] for index in range(number)] + [LEDGER, KEY] * len(hows):
         # A key that lacks its end of line alone is whole.
@@ -248,12 +251,7 @@ def damage(path: Path, how: str, rng: random.Random) -> None:
 def damaged(bench: Bench, rng: random.Random, number: int, log: Log) -> None:
     """Files under results/ cut, flipped, emptied or removed, each of them at least once; whatever
     reads them runs again."""
-    made = [path.relative_to(bench.finished) for path in bench.finished.glob("results/**/*")]
-    made = sorted(
-        path for path in made if (bench.finished / path).is_file() and "logs" not in path.parts
-        and path.name != ".snakemake_timestamp"
-    )  # fmt: skip
-    order = rng.sample(made, len(made))
+    order = files_to_damage(bench.finished, "results", rng)
     for index in range(max(number, len(order))):
         path, how = (
             order[index % len(order)],
