@@ -9,6 +9,7 @@ import yaml
 
 from graphdp import config
 from graphdp.methods.settings import key
+from graphdp.paper import style
 from graphdp.paper.rows import COLUMNS, read_rows
 from graphdp.privacy.protection import is_private
 from graphdp.workflow import asked
@@ -98,6 +99,7 @@ def lines_of(ax):
 
 
 def told(figure):
-    """All text of a figure."""
+    """All text of a figure, and what it has no room for."""
     texts = [t.get_text() for t in figure.findobj(lambda o: hasattr(o, "get_text"))]
+    texts.append(style.beside(figure))
     return " ".join(texts).replace("\n", " ").replace("\u00a0", " ")

@@ -32,7 +32,7 @@ def test_a_graphs_figure_draws_the_tables_means_and_the_print(frame, context, ta
     (container,) = node.containers
     assert [y for _, y in container[0].get_xydata()] == [27.1, 66.8, 74.5, 77.4, 78.4]
     assert not edge.containers
-    assert "refuted, ε that holds: none" in told(figure)
+    assert "ε that holds under a refuted claim: none" in told(figure)
     gone = FIGURES["dpa_citeseer"].draw(frame, context)
     assert "not downloaded" in told(gone)
 

@@ -382,6 +382,11 @@ def lines_of(figure):
     return found
 
 
+def foot_of(figure):
+    """What is said of all panels, in the figure and beside it."""
+    return f"{figure.get_supxlabel()}; {style.beside(figure)}".replace("\n", " ")
+
+
 def text_of(figure):
     axes = " ".join(ax.get_xlabel() for ax in figure.axes)
     return axes.replace("\n", " ").replace("\u00a0", " ")
@@ -414,7 +419,7 @@ def test_panels_of_table_2_that_claim_the_same_say_it_once_and_others_apart(fram
         figure = drawn.table2(rows, context)
         titles = {ax.get_title(): ax.get_xlabel() for ax in figure.axes if ax.get_title()}
         flat = [text.replace("\n", " ").replace("\u00a0", " ") for text in titles.values()]
-        return dict(zip(titles, flat, strict=True)), figure.get_supxlabel().replace("\n", " ")
+        return dict(zip(titles, flat, strict=True)), foot_of(figure)
 
     cora, level = frame["dataset"] == "cora", frame["level"]
     titles, foot = told(frame.assign(delta=frame["delta"].where(~cora, 10 * frame["delta"])))
@@ -423,8 +428,8 @@ def test_panels_of_table_2_that_claim_the_same_say_it_once_and_others_apart(fram
         "facebook": "level at claimed ε = 1, 16 (δ = 1e-5)",
     }
     for part in ("adjacency edge_directed / k_neighbor(k) / node_replace",
-                 "DPDGC as implemented, refuted, ε that holds: none",
-                 "SAGE (edge) as published, proven", "SAGE (node)", "mean over 3"):  # fmt: skip
+                 "DPDGC as implemented, refuted", "ε that holds under a refuted claim: none",
+                 "SAGE as published, proven (edge), refuted (node)", "mean over 3"):  # fmt: skip
         assert part in foot, (part, foot)
 
     # One level of one graph with another status: each panel speaks for itself again.
@@ -432,7 +437,7 @@ def test_panels_of_table_2_that_claim_the_same_say_it_once_and_others_apart(fram
     titles, foot = told(frame.assign(epsilon_status=other))
     assert "DPDGC corrected, conditional" in titles["facebook"]
     assert all("adjacency edge_directed" in title for title in titles.values())
-    assert "proven" in titles["cora"] and "refuted" not in foot
+    assert "proven" in titles["cora"] and "DPDGC as implemented" not in foot
 
 
 def test_figure_3d_of_both_sizes_says_its_claims_once(frame, context):
@@ -480,9 +485,10 @@ def test_figure_3a_and_3b_show_both_columns_side_by_side(frame, context):
     colours = {line.get_color() for (_, label), line in found.items() if label == "DPDGC"}
     assert len(colours) == 1
     assert {label for _, label in found} >= {"DPDGC", "DPDGC (as implemented)"}
-    text = text_of(figure) + figure.get_supxlabel().replace("\n", " ")
+    text = text_of(figure) + foot_of(figure)
     for part in ("claimed ε", "δ = 1e-5", "k_neighbor(k)", "node_replace", "corrected, conditional",
-                 "as implemented, refuted, ε that holds: none"):  # fmt: skip
+                 "as implemented, refuted",
+                 "ε that holds under a refuted claim: none"):  # fmt: skip
         assert part in text, (part, text)
 
 
@@ -505,14 +511,14 @@ def test_figure_3d_names_the_graphs_that_its_panel_lacks(frame, context):
     """They are dots on a line that others draw: one that is not there leaves no empty panel."""
     gone = {"csbm-code-phi-0.5": "not generated"}
     fewer = frame[~frame["dataset"].isin(["csbm-code-phi-0.5", "csbm-code-phi-m1"])]
-    said = drawn.figure3d(fewer, context | {"unavailable": gone}).get_supxlabel().replace("\n", " ")
+    said = foot_of(drawn.figure3d(fewer, context | {"unavailable": gone}))
     assert "not shown: csbm-code-phi-0.5 (dataset not available: not generated)" in said
     assert "not shown: csbm-code-phi-m1 (no result in rows.csv)" in said
     # Without any of them the panel says so, and the remark nothing.
     none = frame[~frame["dataset"].str.startswith("csbm")]
     gone = {name: "not generated" for name in context["datasets"] if name.startswith("csbm")}
     figure = drawn.figure3d(none, context | {"unavailable": gone})
-    assert "not shown" not in figure.get_supxlabel()
+    assert "not shown" not in foot_of(figure)
     assert "not generated" in " ".join(t.get_text() for ax in figure.axes for t in ax.texts)
 
 

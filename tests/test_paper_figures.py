@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
+from PIL import Image
 
 from graphdp.errors import GraphDPError
 from graphdp.methods.gap import figures as gap
@@ -52,7 +53,8 @@ def _lines(ax):
 
 
 def _texts(figure):
-    return [t.get_text() for t in figure.findobj(lambda o: hasattr(o, "get_text")) if t.get_text()]
+    texts = [t.get_text() for t in figure.findobj(lambda o: hasattr(o, "get_text"))]
+    return [text for text in [*texts, style.beside(figure)] if text]
 
 
 def test_figure_6_draws_every_method_at_every_epsilon(frame, study):
@@ -389,3 +391,27 @@ def test_two_models_have_no_band():
     (polygon,) = band.get_paths()
     assert polygon.get_extents().get_points().tolist() == [[0, -1], [1, 3]]
     assert [one.tolist() for one in bar.get_segments()] == [[[3, 2], [3, 5]]]
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_a_footnote_has_two_lines_and_the_rest_stands_beside(columns, tmp_path):
+    said = ["adjacency node_replace", "GAP as published, refuted"]
+    also = [f"remark {number} of the rest & <all>" for number in range(9)]
+    figure, _ = style.panels(1, columns)
+    assert style.footnote(figure, said, also) == 2
+    foot = figure.get_supxlabel().replace("\n", " ")
+    kept = foot.count("remark")
+    assert 0 < kept < 9 and foot == "; ".join([*said, *also[:kept]])
+    assert style.beside(figure) == "; ".join(also[kept:])
+    # What is said of ε is never left out, however long it is.
+    assert style.footnote(figure, 9 * said) > 2 and not style.beside(figure)
+    # Both formats of a study and the shipped one carry the rest.
+    style.footnote(figure, said, also)
+    style.save(figure, tmp_path / "a.svg", tmp_path / "a.png")
+    style.save_small(figure, tmp_path / "b.png")
+    for name in ("a.png", "b.png"):
+        with Image.open(tmp_path / name) as picture:
+            assert picture.text["Description"] == style.beside(figure)
+    svg = (tmp_path / "a.svg").read_text()
+    assert report.beside(svg) == f" Of this picture: {style.beside(figure)}."
+    assert report.beside(svg.replace("dc:description", "dc:title")) == ""

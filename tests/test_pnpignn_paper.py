@@ -215,7 +215,7 @@ def test_a_graphs_figure_draws_the_tables_means_and_the_print(frame, context, ta
     (container,) = figure.axes[2].containers
     assert container.get_label() == "paper"
     assert container[0].get_xydata().tolist() == [[2, 79.8], [4, 80.8], [8, 81.6], [16, 82.1]]
-    assert "refuted, ε that holds: none" in told(figure)
+    assert "ε that holds under a refuted claim: none" in told(figure)
 
 
 def test_graphs_with_other_features_say_so_and_missing_ones_too(frame, context):

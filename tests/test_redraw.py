@@ -149,3 +149,15 @@ def test_figures_are_drawn_again_byte_for_byte(name, tmp_path):
     assert same, f"{name} is not what its rows give: run `make redraw`"
     with Image.open(tmp_path / name) as picture:
         assert picture.mode == "P" and picture.width > 900
+
+
+@pytest.mark.parametrize("name", sorted(redraw.shipped()["figures"]))
+def test_what_a_picture_has_no_room_for_stands_in_a_page(name):
+    (told,) = redraw.beside(name.removesuffix(".png"))
+    pages = [page.read_text() for page in redraw.pages()]
+    if told.startswith("Of this picture: "):
+        assert (
+            sum(f"<!-- graphdp.redraw:beside {name[:-4]} -->\n\n{told}\n" in p for p in pages) == 1
+        )
+    else:
+        assert not any(f"beside {name[:-4]}" in page for page in pages)

@@ -24,6 +24,7 @@ from typing import Any
 
 import pandas as pd
 import yaml
+from PIL import Image
 
 from graphdp import io
 from graphdp.errors import GraphDPError
@@ -92,6 +93,13 @@ def with_tables(text: str) -> str:
         return before + "\n".join(written) + after
 
     return _TABLE.sub(write, text)
+
+
+def beside(name: str) -> Iterator[str]:
+    """What a shipped figure (its file's name, without ".png") has no room for, in a sentence."""
+    with Image.open(FOLDER / f"{name}.png") as picture:
+        told = picture.text.get("Description", "")
+    yield f"Of this picture: {told}." if told else "The picture says all of itself."
 
 
 def costs() -> Iterator[str]:

@@ -86,6 +86,11 @@ def status_text(status: str) -> str:
     }.get(status, status)
 
 
+def short_status(status: str) -> str:
+    """A status in a word, where what it means stands elsewhere."""
+    return status_text(status).partition(",")[0]
+
+
 def reading_column(basis: str, adjacency: str) -> str:
     """The tidy column with what a model's noise is worth under one analysis.
 

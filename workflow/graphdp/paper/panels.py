@@ -2,7 +2,6 @@
 
 import re
 import textwrap
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
@@ -30,6 +29,7 @@ from graphdp.paper.labels import (
     method_label,
     method_name,
     scope_text,
+    short_status,
     status_text,
 )
 from graphdp.paper.select import CELL, select_best, summarise
@@ -53,24 +53,25 @@ def claims_title(cells: pd.DataFrame, label: str, *, details: bool = True) -> st
 
 
 def claims(cells: pd.DataFrame) -> list[str]:
-    """The adjacencies of cells, then per basis and status of their ε the methods that have it."""
+    """The adjacencies of cells, then by basis and status of their ε the methods that have it."""
     private = cells[cells["level"].map(is_private).astype(bool)]
-    by_claim: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
+    #: (name, basis) -> status -> kinds of levels that have it.
+    analysed: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
     for cell in private.to_dict("records"):
         name = method_name(as_implemented().get(cell["method"], cell["method"]))
-        names = by_claim.setdefault((cell["epsilon_basis"], cell["epsilon_status"]), {})
-        names.setdefault(name, {})[level_kind(cell["level"])] = None
-    # Levels are named where one analysis of a method says one thing of some and another of others.
-    verdicts = Counter((basis, name) for (basis, _), names in by_claim.items() for name in names)
-    told = []
-    for (basis, status), names in by_claim.items():
-        those = [
-            f"{name} ({', '.join(kinds)})" if verdicts[basis, name] > 1 else name
-            for name, kinds in names.items()
+        verdicts = analysed.setdefault((name, cell["epsilon_basis"]), {})
+        verdicts.setdefault(cell["epsilon_status"], {})[level_kind(cell["level"])] = None
+    told: dict[str, list[str]] = {}
+    for (name, basis), verdicts in analysed.items():
+        # Levels are named where an analysis says one thing of some and another of others.
+        words = [
+            short_status(status) + (f" ({', '.join(kinds)})" if len(verdicts) > 1 else "")
+            for status, kinds in verdicts.items()
         ]
-        told.append(f"{', '.join(those)} {basis_text(basis)}, {status_text(status)}")
+        told.setdefault(f"{basis_text(basis)}, {', '.join(words)}", []).append(name)
     adjacencies = dict.fromkeys(re.sub(r"\(\d+\)", "(k)", a) for a in private["adjacency"])
-    return [f"adjacency {' / '.join(adjacencies)}", *told] if told else []
+    lines = [f"{', '.join(names)} {verdict}" for verdict, names in told.items()]
+    return [f"adjacency {' / '.join(adjacencies)}", *lines] if lines else []
 
 
 #: The interval of two models is no more than the two.
@@ -316,8 +317,9 @@ def finish(
     shown: pd.DataFrame,
     said: Sequence[str] = (),
 ) -> None:
-    """Axis titles, one legend for all panels, and the room that these take; below, what is `said`
-    of all panels, over how many seeds the shown cells are means, and which cells are missing."""
+    """Axis titles, one legend for all panels, and the room that these take; below or, where two
+    lines are full, `style.beside` it: what is `said` of all panels, over how many seeds the shown
+    cells are means, and which cells are missing."""
     if not datasets:
         empty_panel(axes[0][0], "the study names no dataset")
     handles: dict[str, object] = {}
@@ -349,10 +351,14 @@ def finish(
             frameon=False,
         )
     older = LATTICE_NOTE if (shown.get("noise") == OLDER_NOISE).any() else ""
-    remark = "; ".join(filter(None, [*said, seeds_of(shown), older, not_shown(missing, shown)]))
-    if remark:
-        width = int(69 * figure.get_figwidth() / style.PANEL_WIDTH)
-        told = textwrap.wrap(remark, width, break_on_hyphens=False)
-        lines += max(0, len(told) - 1)
-        figure.supxlabel("\n".join(told), fontsize=7.5, color="0.35", x=0.01, ha="left")
+    refuted = "refuted" in set(shown.get("epsilon_status", ()))
+    if refuted and any("ε that holds" in ax.get_xlabel() for line in axes for ax in line):
+        refuted = False  # the axis says it
+    also = [
+        seeds_of(shown),
+        "ε that holds under a refuted claim: none" if refuted else "",
+        older,
+        not_shown(missing, shown),
+    ]
+    lines += max(0, style.footnote(figure, said, [phrase for phrase in also if phrase]) - 1)
     figure.set_figheight(figure.get_figheight() + 0.17 * lines)

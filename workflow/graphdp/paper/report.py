@@ -1,5 +1,6 @@
 """One self-contained HTML page: what ran, tables, figures, and what every ε means."""
 
+import html
 import json
 import os
 import re
@@ -50,7 +51,8 @@ def build_report(
     drawn = {}
     for name, path in figure_svgs.items():
         figure = known(name, known_figures(), "figure")
-        drawn[figure.title] = (Path(path).read_text(encoding="utf-8"), figure.caption)
+        svg = Path(path).read_text(encoding="utf-8")
+        drawn[figure.title] = (svg, figure.caption + beside(svg))
     gaps = [frame[frame["missing_reason"] != ""] for frame in tidy.values() if "mean" in frame]
     missing = (
         pd.concat(gaps, ignore_index=True).drop_duplicates(list(CELL)) if gaps else pd.DataFrame()
@@ -108,6 +110,12 @@ def render_report(
         missing=_missing(missing),
         provenance=_provenance(rows),
     )
+
+
+def beside(svg: str) -> str:
+    """A sentence with what an SVG of `style.save` has no room for, or nothing."""
+    found = re.search(r"<dc:description>(.*?)</dc:description>", svg, re.DOTALL)
+    return f" Of this picture: {html.unescape(found[1])}." if found else ""
 
 
 def inline_svg(svg: str, name: str, description: str) -> str:

@@ -1,7 +1,6 @@
 """How our results stand to what a paper prints and claims: cell by cell, ordering by ordering."""
 
 import json
-import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -340,8 +339,7 @@ def scorecard_figure(rows: pd.DataFrame, context: Mapping) -> Figure:
         figure.legend(handles=handles, loc="outside upper right", ncol=len(handles), frameon=False)
         reasons = dict.fromkeys(reason for reason in orderings["missing_reason"] if reason)
         if reasons:
-            remark = textwrap.fill(f"no results: {'; '.join(reasons)}", 190)
-            figure.supxlabel(remark, fontsize=7.5, color="0.35", x=0.01, ha="left")
+            style.footnote(figure, [], [f"no results: {'; '.join(reasons)}"])
         return figure
 
 

@@ -1,6 +1,7 @@
 """One look for all figures: colours that colour-blind readers can tell apart, fixed per method."""
 
 import os
+import textwrap
 from collections.abc import Sequence
 from io import BytesIO
 
@@ -8,6 +9,7 @@ import matplotlib as mpl
 import seaborn as sns
 from matplotlib.figure import Figure
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from graphdp import io
 from graphdp.methods.registry import cards
@@ -19,6 +21,7 @@ PANEL_WIDTH, PANEL_HEIGHT = 3.9, 2.9  # inches, labels included
 _DPI = 160
 #: Of a PNG in the repository.
 _COLOURS = 128
+_FOOTNOTE_LINES = 2
 
 _SETTINGS = {
     "font.family": "DejaVu Sans",
@@ -79,22 +82,50 @@ def titled_panels(titles: Sequence[str]) -> tuple[Figure, list[list], list]:
     return figure, axes, flat[: len(titles)]
 
 
+def footnote(figure: Figure, said: Sequence[str], also: Sequence[str] = ()) -> int:
+    """Write what is `said` below all panels, and of `also` the first phrases that fit into two
+    lines with it; the others stand beside the figure (`beside`). Returns the number of lines."""
+    width = int(69 * figure.get_figwidth() / PANEL_WIDTH)
+
+    def lines(phrases: Sequence[str]) -> list[str]:
+        return textwrap.wrap("; ".join(phrases), width, break_on_hyphens=False)
+
+    below, rest = list(said), list(also)
+    while rest and len(lines([*below, rest[0]])) <= _FOOTNOTE_LINES:
+        below.append(rest.pop(0))
+    if below:
+        text = "\n".join(lines(below))
+        figure.supxlabel(text, fontsize=7.5, color="0.35", x=0.01, ha="left")
+    figure.set_label("; ".join(rest))
+    return len(lines(below))
+
+
+def beside(figure: Figure) -> str:
+    """What a caption must say of a figure that has no room for it; may be empty."""
+    return figure.get_label()
+
+
 def save(figure: Figure, svg: str | os.PathLike, png: str | os.PathLike) -> None:
-    """Write a figure as SVG and PNG, atomically; equal figures give equal bytes."""
+    """Write a figure as SVG and PNG, atomically; equal figures give equal bytes. What stands
+    `beside` it is the description in both."""
+    told = {"Description": beside(figure)} if beside(figure) else {}
     with theme():
         with io.atomic_path(svg) as temporary:
             nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-            figure.savefig(temporary, format="svg", metadata=nothing)
+            figure.savefig(temporary, format="svg", metadata=nothing | told)
         with io.atomic_path(png) as temporary:
-            figure.savefig(temporary, format="png", dpi=_DPI, metadata={"Software": None})
+            figure.savefig(temporary, format="png", dpi=_DPI, metadata={"Software": None} | told)
 
 
 def save_small(figure: Figure, png: str | os.PathLike) -> None:
     """Write a figure as PNG of `_COLOURS` colours, a third of the bytes of `save`'s, atomically;
-    equal figures give equal bytes."""
+    equal figures give equal bytes. What stands `beside` it is its description."""
     with theme(), BytesIO() as drawn:
         figure.savefig(drawn, format="png", dpi=_DPI)
         picture = Image.open(drawn).convert("RGB")
     small = picture.quantize(_COLOURS, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    told = PngInfo()
+    if beside(figure):
+        told.add_itxt("Description", beside(figure))
     with io.atomic_path(png) as temporary:
-        small.save(temporary, optimize=True)
+        small.save(temporary, optimize=True, pnginfo=told)

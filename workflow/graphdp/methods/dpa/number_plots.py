@@ -78,7 +78,7 @@ def cost(rows: pd.DataFrame, context: Mapping) -> Figure:
             f"18 rounds in every model: {numbers.ROUNDS[0]} of {numbers.COLUMNS} columns, "
             f"{numbers.ROUNDS[1]} of {numbers.CLASSES}; {numbers.PAIRS} pairs a user, no dummies"
         )
-        figure.supxlabel(told, fontsize=7.5, color="0.35", x=0.01, ha="left")
+        style.footnote(figure, [told])
         return figure
 
 

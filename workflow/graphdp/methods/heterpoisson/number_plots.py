@@ -181,7 +181,7 @@ def _explained(figure: Figure, axes: list[list[Axes]], text: str) -> None:
     """A legend above all panels, and a sentence below."""
     handles, labels = axes[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncol=3, frameon=False)
-    figure.supxlabel(text, fontsize=7.5, color="0.35", x=0.01, ha="left")
+    style.footnote(figure, [text])
 
 
 # --- Figure 8 -------------------------------------------------------------------------------------
