@@ -1,6 +1,8 @@
 """Private releases: the key, and whole runs on graphs that differ in one edge."""
 
+import contextlib
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -70,6 +72,18 @@ def test_a_bad_key_file_is_one_clear_line(tmp_path, text, mode, message):
     with pytest.raises(GraphDPError, match=message) as error:
         private.read_key(path)
     assert "\n" not in str(error.value) and (text or "?") not in str(error.value)
+
+
+def test_no_flipped_bit_of_a_key_file_goes_unnoticed(tmp_path):
+    """It is refused, or another key, which no MAC of the ledger is of: never the same key."""
+    private.make_key(tmp_path / "key")
+    whole, key = (tmp_path / "key").read_bytes(), private.read_key(tmp_path / "key")
+    for place, bit in itertools.product(range(len(whole)), range(8)):
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << bit
+        (tmp_path / "key").write_bytes(flipped)
+        with contextlib.suppress(GraphDPError):
+            assert private.read_key(tmp_path / "key") != key, (place, bit)
 
 
 def test_streams_follow_from_the_key_and_no_name_of_them_from_the_seed(tmp_path):

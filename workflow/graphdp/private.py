@@ -10,6 +10,7 @@ import hmac
 import json
 import math
 import os
+import re
 import secrets
 import stat
 from collections.abc import Mapping
@@ -64,20 +65,17 @@ def read_key(path: str | os.PathLike) -> bytes:
     """
     try:
         with open(path, encoding="ascii") as file:
-            mode, text = os.fstat(file.fileno()).st_mode, file.read().strip()
+            mode, text = os.fstat(file.fileno()).st_mode, file.read()
     except FileNotFoundError:
         raise GraphDPError(f"no key file {path}: make one with graphdp key {path}") from None
     except (OSError, ValueError):
         raise GraphDPError(f"{path} cannot be read as a key: make one with graphdp key") from None
     if stat.S_IMODE(mode) & 0o077:
         raise GraphDPError(f"others may read the key file {path}: chmod 600 {path}")
-    try:
-        key = bytes.fromhex(text)
-    except ValueError:
-        key = b""
-    if len(text) != _HEX or len(key) != _HEX // 2:
+    # Just as `make_key` writes it: capital letters would be the same key in a damaged file.
+    if not re.fullmatch(rf"[0-9a-f]{{{_HEX}}}\n?", text):
         raise GraphDPError(f"{path} is no key of {_HEX} hexadecimal digits: graphdp key makes one")
-    return key
+    return bytes.fromhex(text.strip())
 
 
 def prepare(key_file: str | os.PathLike, published: str | os.PathLike, local: bool = True) -> None:
