@@ -10,6 +10,7 @@ from graphdp.paper import rows as tidy
 from graphdp.paper import scorecard, select
 from graphdp.privacy.protection import is_level
 from paper_fixture import context, synthetic_rows
+from study_fixture import study as paper_study
 
 PUBLISHED = Path(__file__).parent.parent / "config/published/gap.csv"
 
@@ -117,6 +118,26 @@ def test_every_papers_orderings_name_levels_and_relations_that_exist():
     for paper in ("gap", "progap", "dpdgc"):
         table = scorecard.read_orderings(path, paper)
         assert len(table) and all(map(is_level, table["level"]))
+
+
+@pytest.mark.parametrize("paper", ["gap", "progap", "dpdgc"])
+def test_every_side_of_an_ordering_is_in_its_papers_study(paper):
+    """A name that no entry has would be missing for ever."""
+    entries = paper_study(paper).experiments
+    for claim in scorecard.read_orderings(PUBLISHED.with_name("orderings.csv"), paper).to_dict(
+        "records"
+    ):
+        for side in map(scorecard.Side.of, (claim["higher"], claim["lower"])):
+            level = side.level or claim["level"]
+            found = [
+                entry
+                for entry in entries[claim["experiment"]]
+                if entry.method == side.method
+                # What reads no edge is at edge level what it is without privacy.
+                and (entry.level == level or (side.method, level) == ("mlp", "edge"))
+                and (not side.name or side.value in getattr(entry, side.name))
+            ]
+            assert found, (claim["claim"], side)
 
 
 def test_an_unknown_relation_is_refused(tmp_path):
