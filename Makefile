@@ -85,4 +85,4 @@ test-fresh:
 	@$(PYTHON) tests/fresh/run.py
 
 test-slow: install
-	$(BIN)/python -m pytest -m slow -n 2 --dist load
+	GRAPHDP_CLAIMS=$(CLAIMS) $(BIN)/python -m pytest -m slow -n 2 --dist load

@@ -9,13 +9,22 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parent.parent
-ALWAYS = ["make test", "make test-slow", "make demo"]
+ALWAYS = ["make test", "make test-slow CLAIMS=1/3", "make demo"]
 
 
-def run(tmp_path: Path, minutes: str, uid: int, apt: int, *installed: str, fails: str = "-"):
+def run(
+    tmp_path: Path,
+    minutes: str,
+    uid: int,
+    apt: int,
+    *installed: str,
+    fails: str = "-",
+    commit: str = "",
+):
     """Exit status and lines of .ci/run.
 
     apt: exit status of apt-get. installed: programs of Slurm. fails: a target of make.
+    commit: what git says, if it is there.
     """
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -26,6 +35,8 @@ def run(tmp_path: Path, minutes: str, uid: int, apt: int, *installed: str, fails
     }
     for name in ("bash", "dirname"):
         (programs / name).symlink_to(shutil.which(name))
+    if commit:
+        scripts["git"] = f"echo {commit}"
     for name, script in (scripts | dict.fromkeys(installed, "true")).items():
         (programs / name).write_text(f"#!/bin/sh\n{script}\n")
         (programs / name).chmod(0o755)
@@ -37,6 +48,16 @@ def run(tmp_path: Path, minutes: str, uid: int, apt: int, *installed: str, fails
     )
     assert result.stderr == ""
     return result.returncode, result.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("commit", "part"),
+    [("0000ff", "1/3"), ("00ff00", "1/3"), ("0100ab", "2/3"), ("ffff00", "1/3"), ("fffe00", "3/3")],
+)
+def test_a_commit_runs_the_third_of_the_audits_that_its_hash_names(commit, part, tmp_path):
+    assert int(commit[:4], 16) % 3 + 1 == int(part[0])
+    lines = run(tmp_path, "0", 0, 0, commit=commit)[1]
+    assert lines[1] == f"make test-slow CLAIMS={part}"
 
 
 @pytest.mark.parametrize("minutes", ["", "22", "90"])
