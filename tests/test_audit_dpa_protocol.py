@@ -148,7 +148,7 @@ def shares_of_all_parties(folder, parties, shares, rounds):
                               count_std=2.0, mean_dummies=19)  # fmt: skip
         with one:
             for due in rounds:
-                one.add_up(due, rows)
+                one.add_up(due, rows.copy())
     return [np.load(folder / f"{party}.npz") for party in range(parties)], rows[0].view(np.uint64)
 
 
