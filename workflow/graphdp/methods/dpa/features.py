@@ -23,7 +23,7 @@ def chosen_columns(x: Any, setting: dict[str, Any], public: tuple) -> np.ndarray
             raise GraphDPError(f"columns is {columns} of {x.shape[1]} features; give fewer")
         drawn = generator("dpa columns", *public).permutation(x.shape[1])[:columns]
         x = x[:, np.sort(drawn)]
-    return x.astype(np.float64).toarray() if issparse(x) else np.array(x, np.float64)
+    return x.astype(np.float64).toarray() if issparse(x) else np.array(x, np.float64, order="C")
 
 
 def unit_rows(rows: np.ndarray) -> np.ndarray:

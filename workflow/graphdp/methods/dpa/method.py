@@ -8,9 +8,10 @@
   2. hˡ = Mˡ over max(1, its norm): a public function of what was released
   3. a network (`network`) on h^(l_h); its targets are the largest entries of M^(l_y)
 
-`transport: memory` adds up in this process, `tcp` runs parties and shuffler (`graphdp.parties`);
-the released numbers are the same, bit for bit: sums modulo 2⁶⁴ are exact, and noise is named
-by party, stream and round. At level none rows are added up as they are, without noise.
+With `transport: tcp` parties and shuffler are processes (`graphdp.parties`), without it sums are
+made in this one; the released numbers are the same, bit for bit: sums modulo 2⁶⁴ are exact, and
+noise is named by party, stream and round. At level none rows are added up as they are, without
+noise.
 
 The paper scales by 1 / degree, cuts lists by their receivers, and adds noise in the first round
 alone; `plan.py` has what that costs, `official.py` that method.
