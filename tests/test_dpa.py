@@ -2,6 +2,7 @@
 
 import json
 import math
+import tracemalloc
 from dataclasses import replace
 from functools import cache
 
@@ -392,6 +393,22 @@ def test_an_observer_keeps_what_later_rounds_overwrite():
         norms = np.sqrt((released**2).sum(1, keepdims=True))
         np.testing.assert_allclose(sent, released / np.maximum(norms, 1), rtol=1e-14)
         assert (norms > 1).any()
+
+
+def test_rounds_of_many_columns_keep_their_rows_in_one_memory():
+    """All that two rounds take beside the rows is less than half of these."""
+    made, setting = block(max_degree=3)
+    rounds = method._Rounds(
+        made, 0, setting, {"features": 20_000}, *method.kept_pairs(made, 0, setting)
+    )
+    rows = np.random.default_rng(0).normal(size=(NODES, 20_000))
+    tracemalloc.start()
+    with rounds:
+        found = rounds.run("features", rows)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert np.shares_memory(found, rows) and most < rows.nbytes / 2
+    assert rounds.executed()[FIRST].draws == setting["parties"] * rows.size
 
 
 def test_both_transports_train_the_same_model_encrypted_or_not(tmp_path):
