@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from ensemble_fixture import one_thread  # noqa: F401
+from graphdp.audit.bound import lower_bound
 from graphdp.audit.claims import claims, get, run
 from graphdp.audit.detectable import gaussian, replaced
 from graphdp.errors import GraphDPError
@@ -107,9 +108,11 @@ def test_scores_have_the_law_of_the_plan_s_gaussian(name):
 
 
 @pytest.mark.slow
-def test_over_tcp_the_scores_are_the_same():
-    """Released sums and what a party drew, which its process wrote down, bit for bit."""
-    setting = ONE | {"max_degree": 2, "label_share": 0.5, "shares": 3}
+@pytest.mark.parametrize("sizes", [{"shares": 3}, {"parties": 4, "shares": 3, "colluding": 2}])
+def test_over_tcp_the_scores_are_the_same(sizes):
+    """Released sums and what colluding parties drew, which their processes wrote down, bit for
+    bit; where shares go to all parties and to three of four."""
+    setting = ONE | {"max_degree": 2, "label_share": 0.5} | sizes
     pair, found = worlds.participant_pair(2, 2), []
     calibration = calibrate(plan_of("node", "participant", setting), 4, 1e-5)
     for more in ({}, {"transport": "tcp"}):
@@ -204,6 +207,26 @@ def test_noise_shared_out_among_all_parties(monkeypatch, name):
     """With two of five the others' is then √(3/5) of what is accounted; the plan says nothing."""
     monkeypatch.setattr(method, "party_std", lambda std, parties, _: std / math.sqrt(parties))
     assert outcome(name) == "refuted"
+
+
+def test_noise_shared_out_among_four_parties_of_which_two_collude(monkeypatch):
+    """Three of four get a share of each pair. By 10,000 runs; √(2/4) of the noise is left of
+    what is accounted."""
+    setting = ONE | {"parties": 4, "shares": 3, "colluding": 2, "max_degree": 2}
+    calibration = calibrate(plan_of("node", "participant", setting), 4.0, 1e-5)
+
+    def found():
+        scores = [
+            sums_attack.sum_scores(
+                worlds.participant_pair(2, 2), calibration, setting, w, 10_000, 0
+            )
+            for w in WORLDS
+        ]
+        return lower_bound(*scores, 1e-5, analysis="gdp").epsilon
+
+    assert 3 < found() < 4
+    monkeypatch.setattr(method, "party_std", lambda std, parties, _: std / math.sqrt(parties))
+    assert found() > 5
 
 
 def planned_again(monkeypatch, name, change):

@@ -2,17 +2,24 @@
 
 | bug or party | seen by |
 | --- | --- |
-| one noise in several rounds | the difference of two rounds |
+| one seed for the noise of two rounds, streams, pieces of a round, or parties | differences |
+| one seed for the shares of two rounds | the difference of one party's shares |
+| sums over the true degree, after their noise | how long they are |
+| D from the true lengths of lists, after noisy ones were released | the sums of all users |
+| noise in the first round alone | rows of equal closed neighbourhoods, over TCP |
 | a pair with oneself that Δ does not count | the sums of all rounds |
+| lists that are cut by their receivers | the sums of all rounds |
 | no masks | partial sums, over TCP |
 | as many colluders as shares | what they receive, over TCP; refused by `check_parties` |
 | shares that are normal numbers | one share's distribution |
+| dummies that leave with their participant | the number of pairs of its key |
 | dummies drawn afresh in each round | the mean of all rounds' numbers of pairs |
 | the authors' dummies | the number of pairs that one party gets, exactly |
 | Δ of one user's length for both ends' | the noisy numbers of users by length |
 | the classical σ above ε = 8.4 | the exact ε of Gaussian noise |
 """
 
+import asyncio
 import math
 from unittest.mock import patch
 
@@ -22,13 +29,14 @@ from scipy import stats
 
 from ensemble_fixture import one_thread  # noqa: F401
 from graphdp.audit.bound import lower_bound
+from graphdp.audit.front_door import trained
 from graphdp.methods.dpa import curious_party, method, plan, sums_attack, worlds
 from graphdp.methods.dpa.audit import plan_of
-from graphdp.methods.dpa.plan import LABELS, LENGTHS, dummy_epsilon, published_plan
+from graphdp.methods.dpa.plan import FIRST, LABELS, LATER, LENGTHS, dummy_epsilon, published_plan
 from graphdp.methods.dpa.worlds import WORLDS
 from graphdp.parties import memory, session
-from graphdp.parties.fixed_point import dummies, encode
-from graphdp.parties.shares import Round, split_rows
+from graphdp.parties.fixed_point import decode, dummies, encode
+from graphdp.parties.shares import Round, noise_name, noise_secret, split_rows
 from graphdp.privacy.accounting.closed_form import gaussian_epsilon
 from graphdp.privacy.calibration import calibrate
 from graphdp.privacy.pair_sums import mean_dummies
@@ -42,33 +50,71 @@ _SEEN = sums_attack.View
 # --- what is released -----------------------------------------------------------------------------
 
 
-def difference_scores(calibration, world, draws):
-    """Of the first two rounds of features, whose difference has no noise if theirs is the same."""
-    pair, view = worlds.edge_pair(1), _SEEN()
+#: What a name of noise leaves out -> (name, what is then without noise, of the first round of
+#: features, the second, the one of labels, and of the noise of the party that colludes).
+TWICE = {
+    "round": (
+        lambda secret, one: (secret, one.stream, 0, one.start),
+        lambda first, second, labels, own: first - second,
+    ),
+    "stream": (
+        lambda secret, one: (secret, one.number, one.start),
+        lambda first, second, labels, own: _in_order(first, labels) - labels.reshape(-1, 4),
+    ),
+    "piece": (
+        lambda secret, one: (secret, one.stream, one.number),
+        lambda first, second, labels, own: first[:, :64] - first[:, 64:],
+    ),
+    "party": (noise_name, lambda first, second, labels, own: first - 3 * own),
+}
+
+
+def _in_order(first, labels):
+    """The numbers of features that are drawn as early as those of labels, four columns each."""
+    return first.reshape(-1)[: labels.size].reshape(-1, 4)
+
+
+def combined_scores(calibration, combine, columns, world, draws):
+    """Of one user that sends to another or not, by what is combined of rounds."""
+    x = np.zeros((2, columns), np.float32)
+    x[:, 0] = 1
+    labels, view = np.zeros(2, np.int64), _SEEN()
+    pair = worlds.Pair(
+        f"twice-{columns}",
+        worlds.World(np.array([[1, 0]]), x, labels),
+        worlds.World(np.zeros((0, 2), np.int64), x, labels),
+    )
     blocks = sums_attack.blocks_of(pair, calibration, draws, (0, 0), world, view)
     sums_attack._run(blocks[world], sums_attack.NETWORK | TWO, view)
-    (_, first), (sent, second) = [seen[1:] for seen in view.rounds if seen[0] != LABELS]
-    apart = first - second
-    means = {}
+    own, means = decode(view.noise[0]), {}
     for one, block in blocks.items():
         lists = sums_attack._lists(block, TWO)
-        means[one] = lists @ (sums_attack.first_rows(block, TWO, "features") - sent)
-    return sums_attack.ratio(pair, apart, means, 1.0)
+        rows = [
+            sums_attack.first_rows(block, TWO, "features"),
+            view.rounds[1][1],
+            sums_attack.first_rows(block, TWO, "labels"),
+        ]
+        means[one] = combine(*(lists @ row for row in rows), np.zeros_like(own))
+    seen = combine(*(released for _, _, released in view.rounds), own)
+    return sums_attack.ratio(pair, seen, means, 1.0)
 
 
-def test_one_noise_in_several_rounds_is_caught(monkeypatch):
-    """By 2,000 runs. With noise of its own in each round their difference is worth little."""
-    claimed = 4.0
+@pytest.mark.parametrize("same", TWICE)
+def test_noise_that_is_drawn_twice_from_one_seed_is_caught(monkeypatch, same):
+    """Differences of two rounds, of the streams, of pieces of a round, and of three times a
+    party's own noise tell all, by 1,000 runs. Of noise that is named in full they tell little."""
+    claimed, (name, combine) = 4.0, TWICE[same]
     calibration = calibrate(plan_of("edge", "edge_directed", TWO), claimed, 1e-6)
+    columns, draws = (128, 1000) if same == "piece" else (4, 2000)
 
     def found():
-        scores = [difference_scores(calibration, world, 2000) for world in WORLDS]
+        scores = [combined_scores(calibration, combine, columns, w, draws) for w in WORLDS]
         return lower_bound(*scores, 1e-6).epsilon
 
     assert found() < claimed / 2
-    monkeypatch.setattr(
-        memory, "noise_name", lambda secret, one: (secret, one.stream, 0, one.start)
-    )
+    if same == "party":
+        monkeypatch.setattr(memory, "noise_secret", lambda name, party: noise_secret(name, 0))
+    monkeypatch.setattr(memory, "noise_name", name)
     assert found() > claimed
 
 
@@ -94,6 +140,125 @@ def test_a_pair_with_oneself_that_is_not_counted_is_caught(monkeypatch):
 
     monkeypatch.setattr(method, "kept_pairs", with_oneself)
     assert found() > claimed
+
+
+def test_lists_that_are_cut_by_receivers_are_caught(monkeypatch):
+    """As the authors' code cuts them: a key with more than D pairs loses some, and a user may send
+    to any number of keys, here to 8 where D = 4 are accounted. By 10,000 runs."""
+    claimed, most = 4.0, worlds.DEGREE
+    setting, pair = ONE | {"max_degree": most}, worlds.participant_pair()
+    calibration = calibrate(plan_of("node", "participant", setting), claimed, 1e-5)
+
+    def found():
+        scores = [
+            sums_attack.sum_scores(pair, calibration, setting, world, 10_000, 0) for world in WORLDS
+        ]
+        return lower_bound(*scores, 1e-5, analysis="gdp").epsilon
+
+    assert claimed / 2 < found() < claimed
+
+    def by_receivers(block, *_):
+        listed = np.diff(block.graph.indptr)
+        senders, keys = np.repeat(np.arange(len(listed)), listed), block.graph.indices
+        order = np.argsort(keys, kind="stable")
+        senders, keys = senders[order], keys[order].astype(np.int64)
+        kept = np.arange(len(keys)) - np.searchsorted(keys, keys) < most
+        return senders[kept], keys[kept]
+
+    monkeypatch.setattr(method, "kept_pairs", by_receivers)
+    assert found() > claimed
+
+
+def norm_scores(calibration, setting, world, draws):
+    """How short the noisy sum of a user is that hears of one other, or of two."""
+    x = np.zeros((3, 64), np.float32)
+    x[:, 0] = 1
+    one = np.array([[2, 1]])
+    pair = worlds.Pair(
+        "norm",
+        worlds.World(np.append(one, [[0, 1]], 0), x, np.zeros(3, np.int64)),
+        worlds.World(one, x, np.zeros(3, np.int64)),
+    )
+    view = _SEEN()
+    blocks = sums_attack.blocks_of(pair, calibration, draws, (0, 0), world, view)
+    sums_attack._run(blocks[world], sums_attack.NETWORK | setting, view)
+    return -np.linalg.norm(view.rounds[0][2][1::3], axis=1)
+
+
+def test_sums_that_are_divided_by_the_true_degree_are_caught(monkeypatch):
+    """As the paper has it (α = 1/d): the degree is read again after the noise was added, whose
+    length then tells of it. All noise is drawn as planned; by 1,000 runs."""
+    claimed = 4.0
+    calibration = calibrate(plan_of("edge", "edge_directed", ONE), claimed, 1e-6)
+
+    def found():
+        scores = [norm_scores(calibration, ONE, world, 2000) for world in WORLDS]
+        return lower_bound(*scores, 1e-6).epsilon
+
+    assert found() < claimed / 2
+    kept, degrees = method.kept_pairs, []
+
+    def counted(block, *arguments):
+        pairs = kept(block, *arguments)
+        degrees.append(np.bincount(pairs[1], minlength=block.graph.num_nodes))
+        return pairs
+
+    def divided(sums, out):
+        out[:] = decode(sums) / np.maximum(degrees[-1], 1)[:, None]
+
+    monkeypatch.setattr(method, "kept_pairs", counted)
+    monkeypatch.setattr(method, "decode", divided)
+    assert found() > claimed
+
+
+def whole_lists(joined):
+    """Of 600 users 300 list two of the others, 300 one; joined: two of these list each other, and
+    the median of lengths is then 2."""
+    half = 300
+    users = np.arange(half)
+    edges = [np.stack([users, half + (users + step) % half], 1) for step in (1, 2)]
+    edges.append(np.stack([half + users, users], 1))
+    if joined:
+        edges.append(np.array([[300, 450], [450, 300]]))
+    return worlds.World(np.concatenate(edges), worlds._rows(2 * half), np.zeros(2 * half, np.int64))
+
+
+def cut_scores(calibration, setting, world, draws):
+    """By all sums of features; lists are cut at 2 in the one world and at 1 in the other."""
+    pair, found = worlds.Pair("median", whole_lists(True), whole_lists(False)), []
+    for number in range(draws):
+        view = _SEEN()
+        blocks = sums_attack.blocks_of(pair, calibration, 1, (0, number), world, view)
+        trained(method.fit, blocks[world], sums_attack.NETWORK | setting)
+        means = {}
+        for one, most in (("present", 2), ("absent", 1)):
+            lists = sums_attack._lists(blocks[one], setting | {"max_degree": most})
+            means[one] = lists @ sums_attack.first_rows(blocks[one], setting, "features")
+        released = next(sums for phase, _, sums in view.rounds if phase == FIRST)
+        found.append(sums_attack.ratio(pair, released, means, 1.0)[0])
+    return np.array(found)
+
+
+def test_a_quantile_of_the_true_lengths_is_caught(monkeypatch):
+    """Noisy lengths are released as planned, and D is read from the data again: an edge between two
+    users then moves the lists of 300. By 30 runs."""
+    setting = ONE | {"degree_quantile": 0.5}
+    calibration = calibrate(plan_of("edge", "edge_undirected", setting), 4.0, 1e-6)
+
+    def found():
+        scores = [cut_scores(calibration, setting, world, 60) for world in WORLDS]
+        return lower_bound(*scores, 1e-6, analysis="gdp").epsilon
+
+    assert found() < 4
+    run = method._Rounds.run
+
+    def exact(self, stream, rows):
+        true = np.tile(rows.sum(0), (len(rows), 1))
+        released = run(self, stream, rows)
+        return true if stream == LENGTHS else released
+
+    monkeypatch.setattr(method._Rounds, "run", exact)
+    assert found() > 4
 
 
 def length_scores(calibration, setting, world, draws):
@@ -139,16 +304,64 @@ def test_a_quantile_of_degrees_whose_sensitivity_is_that_of_one_user_is_caught(m
 USERS = 1500
 
 
-def shares_of_all_parties(folder, parties, shares, rounds):
-    """What each party noted of a session in which every user sends the same row to one key."""
+@pytest.mark.parametrize("all_rounds", [False, True])
+def test_equal_closed_neighbourhoods_are_told_by_rounds_without_noise(monkeypatch, all_rounds):
+    """Two users and their pairs with themselves; a third sends to one of them, or not. With noise
+    in the first round alone, as the authors' code has it, the two rows agree in all later rounds or
+    in none: to 2⁻¹⁷, since processes draw no less than 8 steps of 2⁻²⁴. With noise in all rounds
+    neither that nor the likelihood ratio of all that is seen exceeds the claim, which bounds that
+    hold but for a chance of 1e-6 would show."""
+    claimed, pair = 4.0, worlds.equal_pair()
+    setting = PARTIES | {"feature_layers": 3, "label_layers": 1, "transport": "tcp"}
+    calibration = calibrate(plan_of("edge", "edge_directed", setting), claimed, 1e-6)
+    kept, apart, ratios = method.kept_pairs, {}, {}
+
+    def with_oneself(block, *arguments):
+        own = np.arange(block.graph.num_nodes)
+        return tuple(np.append(ends, own) for ends in kept(block, *arguments))
+
+    def first_alone(_, spec):
+        rounds = [
+            one | ({} if one["number"] == 0 else {"party_std": 8 * 2.0**-24})
+            for one in spec["rounds"]
+        ]
+        return {} if all_rounds else {"rounds": rounds}
+
+    monkeypatch.setattr(method, "kept_pairs", with_oneself)
+    for world in WORLDS:
+        view = _SEEN()
+        blocks = sums_attack.blocks_of(pair, calibration, 2500, (0, 0), world, view)
+        with told(first_alone):
+            sums_attack._run(blocks[world], sums_attack.NETWORK | setting, view)
+        later = [sums.reshape(-1, 3, 4) for phase, _, sums in view.rounds if phase == LATER]
+        apart[world] = np.array([np.linalg.norm(m[:, 1] - m[:, 2], axis=1) for m in later])
+        ratios[world] = sums_attack._ratios(pair, blocks, setting, view)
+
+    def found(scores, **how):
+        return lower_bound(*(scores[world] for world in WORLDS), 1e-6, **how).epsilon
+
+    if all_rounds:
+        sure = {"confidence": 1 - 1e-6, "analysis": "gdp"}
+        for number in range(2):
+            assert found({world: seen[number] for world, seen in apart.items()}, **sure) < claimed
+        assert claimed / 4 < found(ratios, **sure) < claimed
+    else:
+        for number in range(2):
+            assert found({world: seen[number] for world, seen in apart.items()}) > claimed
+        assert apart["absent"].max() < 2**-17 and apart["present"].min() > 2**-10
+
+
+def shares_of_all_parties(folder, parties, shares, rounds, absent=0):
+    """What each party noted of a session in which every user but the first `absent` sends the same
+    row to one key."""
     keys = np.random.default_rng(0).permutation(USERS)
     rows = encode(np.full((USERS, 2), 0.5))
     with curious_party.curious(folder, parties):
-        one = session.Session(np.arange(USERS), keys, USERS, parties, shares, ("seen",), rounds,
-                              count_std=2.0, mean_dummies=19)  # fmt: skip
+        one = session.Session(np.arange(absent, USERS), keys[absent:], USERS, parties, shares,
+                              ("seen",), rounds, count_std=2.0, mean_dummies=19)  # fmt: skip
         with one:
             for due in rounds:
-                one.add_up(due, rows)
+                one.add_up(due, rows.copy())
     return [np.load(folder / f"{party}.npz") for party in range(parties)], rows[0].view(np.uint64)
 
 
@@ -181,6 +394,19 @@ def test_parties_get_uniform_shares_and_the_same_numbers_of_pairs_in_every_round
     assert is_uniform(np.ascontiguousarray(two[:, 0]))
 
 
+def test_a_participant_who_leaves_takes_no_dummies_along(tmp_path):
+    """The parties draw them for all keys, that of a user who sends nothing included: all of its
+    pairs that are missing are those it sent, to another key."""
+    rounds, arrived = [Round("features", 0, 2, 2.0)], []
+    for absent in (0, 1):
+        seen, _ = shares_of_all_parties(tmp_path, 3, 3, rounds, absent)
+        arrived.append(seen[2]["arrived"][0])
+    sent_to = np.random.default_rng(0).permutation(USERS)[0]
+    assert sent_to != 0 and arrived[1][0] > 3
+    assert np.flatnonzero(arrived[0] - arrived[1]).tolist() == [sent_to]
+    assert arrived[0][sent_to] - arrived[1][sent_to] == 1
+
+
 @pytest.mark.parametrize("masked", [True, False])
 def test_without_masks_partial_sums_tell_who_gets_a_pair(masked):
     """A party that got no share for a key would send its bare noise; other sums are uniform. The
@@ -208,6 +434,39 @@ def test_without_masks_partial_sums_tell_who_gets_a_pair(masked):
         assert not small.any()
     else:
         assert (small.all(0) == ~received).all() and (small.sum(0)[received] == 1).all()
+
+
+def shares_of_rounds(rows):
+    """What users send of rows, one round after the other: uint64 (rounds, t, P, C)."""
+    sent = []
+
+    async def kept(link, piece, values):
+        sent.append(values)
+
+    rounds = [Round("features", number, rows.shape[2], 2.0) for number in range(len(rows))]
+    users = np.arange(rows.shape[1])
+    one = session.Session(users, users, len(users), 3, 2, ("seeds",), rounds, secret="one")
+    one._users = None
+    with patch.object(session, "send_values", kept):
+        for due, mine in zip(rounds, rows, strict=True):
+            asyncio.run(one._send(due, mine))
+    return np.array(sent)
+
+
+def test_one_seed_for_the_shares_of_two_rounds_is_caught(monkeypatch):
+    """A party gets the same share of a pair in every round; their difference is then that of the
+    rows, or nothing."""
+    rows = np.stack([encode(np.full((20_000, 1), value)) for value in (0.5, -0.25)])
+    for one in shares_of_rounds(rows):
+        assert all(is_uniform(np.ascontiguousarray(share[:, 0])) for share in one)
+    apart = np.subtract(*shares_of_rounds(rows))
+    assert all(is_uniform(np.ascontiguousarray(share[:, 0])) for share in apart)
+    monkeypatch.setattr(
+        session, "split_rows", lambda rows, shares, name: split_rows(rows, shares, name[:3])
+    )
+    apart = np.subtract(*shares_of_rounds(rows))
+    assert not any(is_uniform(np.ascontiguousarray(share[:, 0])) for share in apart)
+    assert (apart[0].view(np.int64) == rows[0] - rows[1]).all() and not apart[1].any()
 
 
 def test_shares_that_are_normal_numbers_are_caught():
@@ -243,6 +502,24 @@ def test_dummies_that_are_drawn_afresh_are_caught():
         scores = [counts(afresh, world) for world in WORLDS]
         found = lower_bound(*scores, 1e-5, analysis="gdp").epsilon
         assert (found > claimed) == afresh and found > claimed / 2
+
+
+def test_dummies_that_leave_with_their_participant_are_caught():
+    """A user's own key, of which nobody else sends: the parties draw dummies for it whether the
+    user takes part or not, so that its number of pairs has one law. If the user drew them, it would
+    take them along: none arrives."""
+    std, keys = 2.5, 20_000
+    mean, own = mean_dummies(std, 3, 1), std / math.sqrt(2)
+    claimed = gaussian_epsilon(1 / std, 1e-5)
+
+    def counts(owned, world):
+        """Of two parties, a third knowing its own; as many runs as there are keys."""
+        drawn = sum(dummies(("leaves", world, party), keys, mean, own) for party in range(2))
+        return drawn * (not owned or world == "present")
+
+    for owned in (False, True):
+        scores = [counts(owned, world) for world in WORLDS]
+        assert (lower_bound(*scores, 1e-5).epsilon > claimed) == owned
 
 
 def pairs_seen(rounds, pairs, rate):

@@ -2,6 +2,7 @@
 
 import json
 import math
+import tracemalloc
 from dataclasses import replace
 from functools import cache
 
@@ -361,30 +362,53 @@ def test_an_undirected_edge_moves_the_lists_that_are_cut_by_no_more_whatever_the
     assert 4 <= worst <= 6
 
 
-def test_the_released_rows_are_the_sums_with_the_delivered_noise(monkeypatch):
+def test_the_released_rows_are_the_sums_with_the_delivered_noise():
     """Against a loop over pairs, by the deviation of what is left: within six standard errors,
     wrong once in 1e-8 runs."""
     made, setting = block(max_degree=3, feature_layers=1, label_layers=1, columns=6)
     seen = []
-    noisy = method._Rounds._noisy
-
-    def watch(self, one, rows):
-        seen.append((one.stream, rows, noisy(self, one, rows)))
-        return seen[-1][2]
-
-    monkeypatch.setattr(method._Rounds, "_noisy", watch)
+    made = replace(made, observe=lambda phase, _, rows, found: seen.append((phase, rows, found)))
     method.fit(made, [setting])
     senders, keys = method.kept_pairs(made, 0, setting)
     std = calibrated.phases(made.calibrations[0])[FIRST].run.noise_std
-    for stream, rows, found in seen:
+    for phase, rows, found in seen:
         expected = np.zeros_like(found)
         for sender, receiver in zip(senders, keys, strict=True):
             expected[receiver] += rows[sender]
         left = (found - expected) / (std * math.sqrt(3 / 2))
         assert abs(left.var() - 1) < 6 * math.sqrt(2 / left.size)
         assert abs(left.mean()) < 6 / math.sqrt(left.size)
-        if stream == "labels":
+        if phase == LABELS:
             assert not rows[made.split(0).test].any()
+
+
+def test_an_observer_keeps_what_later_rounds_overwrite():
+    """What is sent in a round is the function of what was released before it."""
+    seen = []
+    made, setting = block(max_degree=3)
+    made = replace(made, observe=lambda phase, _, rows, found: seen.append((phase, rows, found)))
+    method.fit(made, [setting])
+    assert [phase for phase, _, _ in seen] == [FIRST, LATER, LABELS, LABELS]
+    for (_, _, released), (_, sent, _) in (seen[:2], seen[2:]):
+        norms = np.sqrt((released**2).sum(1, keepdims=True))
+        np.testing.assert_allclose(sent, released / np.maximum(norms, 1), rtol=1e-14)
+        assert (norms > 1).any()
+
+
+def test_rounds_of_many_columns_keep_their_rows_in_one_memory():
+    """All that two rounds take beside the rows is less than half of these."""
+    made, setting = block(max_degree=3)
+    rounds = method._Rounds(
+        made, 0, setting, {"features": 20_000}, *method.kept_pairs(made, 0, setting)
+    )
+    rows = np.random.default_rng(0).normal(size=(NODES, 20_000))
+    tracemalloc.start()
+    with rounds:
+        found = rounds.run("features", rows)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert np.shares_memory(found, rows) and most < rows.nbytes / 2
+    assert rounds.executed()[FIRST].draws == setting["parties"] * rows.size
 
 
 def test_both_transports_train_the_same_model_encrypted_or_not(tmp_path):

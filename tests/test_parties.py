@@ -12,7 +12,7 @@ from scipy import stats
 
 from graphdp.errors import GraphDPError
 from graphdp.noise import GridNoise, Words, normals
-from graphdp.parties import shares
+from graphdp.parties import memory, shares
 from graphdp.parties.fixed_point import decode, dummies, encode, party_noise, project
 from graphdp.parties.frames import Link
 from graphdp.parties.memory import InMemory
@@ -117,12 +117,36 @@ def test_every_pair_goes_to_different_parties_each_as_often():
 
 def test_rows_are_cut_towards_zero_and_never_grow():
     rows = project(np.random.default_rng(0).normal(size=(2000, 7)) * 3)
+    assert ((rows**2).sum(1) < 1 + 1e-15).all()
     found = encode(rows)
     assert ((found**2).sum(1) <= 2**48).all()
     assert (np.abs(decode(found)) <= np.abs(rows)).all()
     assert np.abs(decode(found) - rows).max() < 2**-24
     corners = np.array([[1.0, 0], [-1, 0], [0.6, 0.8], [0, 0]])
     assert encode(corners)[:2].tolist() == [[2**24, 0], [-(2**24), 0]]
+
+
+@pytest.mark.parametrize("shape", [(3000, 70), (1, 3), (2, 70_000)])
+def test_whole_numbers_in_the_memory_of_the_rows_are_those_in_new_memory(shape):
+    """Of several parts, and of rows that are longer than a part."""
+    rows = project(np.random.default_rng(0).normal(size=shape))
+    fresh, room = encode(rows, 5), rows.copy()
+    found = encode(room, 5, out=room.view(np.int64))
+    assert np.shares_memory(found, room) and (found == fresh).all() and fresh.any()
+    assert (decode(found, out=room) == fresh * 2.0**-24).all()
+
+
+@pytest.mark.parametrize("exact", [1 << 29, 0])
+def test_sums_in_one_process_are_those_of_a_loop_over_pairs(monkeypatch, exact):
+    """Of the largest rows there are, to the last of 24 bits, whichever numbers add them up."""
+    monkeypatch.setattr(memory, "_EXACT", exact)
+    rng = np.random.default_rng(2)
+    rows = rng.choice([-(2**24), 2**24, 2**24 - 1, 1], size=(USERS, COLUMNS))
+    expected = np.zeros_like(rows)
+    for sender, receiver in zip(*pairs(), strict=True):
+        expected[receiver] += rows[sender]
+    found = InMemory(*pairs(), USERS, 0, NOISE).add_up(ROUNDS[0], rows)
+    assert (found == expected).all()
 
 
 @pytest.mark.parametrize("row", [[1.001, 0.0], [0.8, 0.8], [1e30, 0.0], [np.nan, 0.0]])
@@ -157,7 +181,7 @@ def test_what_is_released_is_on_the_steps_of_the_noise(std):
     one = Round("features", 0, 70, std)
     rows = rows_of(one)
     assert np.abs(decode(rows) - decode(encode(decode(rows)))).max() == 0
-    found = InMemory(*pairs(), USERS, 3, NOISE).add_up(one, rows)
+    found = InMemory(*pairs(), USERS, 3, NOISE).add_up(one, rows.copy())
     assert not (found % 2**one.step_bits).any() and (found % 2 ** (one.step_bits + 1)).any()
     assert (one.step_bits > 0) == (std > 0.01) and 2.0 ** (one.step_bits - 24) < max(std, 8) / 2**14
 
@@ -177,7 +201,7 @@ def test_a_colluder_without_its_noise_still_faces_what_is_accounted():
     std = 2.0
     one = Round("features", 0, shares.PIECE_COLUMNS, party_std(std, 3, 1))
     rows = rows_of(one)
-    found, exact = (InMemory(*pairs(), USERS, m, NOISE).add_up(one, rows) for m in (3, 0))
+    found, exact = (InMemory(*pairs(), USERS, m, NOISE).add_up(one, rows.copy()) for m in (3, 0))
     name = shares.noise_name(shares.noise_secret(NOISE, 1), one)
     left = decode(found - exact - party_noise(name, rows.shape, one.party_std))
     assert abs(left.var() / std**2 - 1) < 6 * np.sqrt(2 / left.size)

@@ -247,19 +247,19 @@ def normals(words: Words, pairs: int) -> np.ndarray:
     u_words, angles = np.empty(pairs, np.uint64), np.empty(pairs, np.uint64)
     words.fill(u_words, angles)
     u_words &= np.uint64(_MASK)
-    u = u_words.astype(np.float64)
+    u = u_words.view(np.int64).astype(np.float64)  # all below 2⁶³, and quicker than of uint64
     u += 0.5
-    rare = np.flatnonzero(u_words < np.uint64(_RARE))
-    if rare.size:
+    if u_words.min(initial=_RARE) < _RARE:
+        rare = np.flatnonzero(u_words < np.uint64(_RARE))
         u[rare] = u_words[rare].astype(np.float64) + words.further_bits(rare.size)
     u *= 2.0**-63
     np.log(u, out=u)
     u *= -2.0
     r = np.sqrt(u, out=u)
-    found = _ARCS.take((angles >> np.uint64(64 - _ARC_BITS)).astype(np.int64))
+    found = _ARCS.take((angles >> np.uint64(64 - _ARC_BITS)).view(np.int64))
     angles >>= np.uint64(11)
     angles &= np.uint64((1 << 53 - _ARC_BITS) - 1)
-    x = angles.astype(np.float64)
+    x = angles.view(np.int64).astype(np.float64)
     x -= 2.0 ** (52 - _ARC_BITS)
     x *= 2 * math.pi * 2.0**-53
     square = x * x

@@ -6,6 +6,11 @@ from scipy import sparse
 from graphdp.parties.fixed_point import party_noise
 from graphdp.parties.shares import Round, noise_name, noise_secret
 
+#: Columns that are added up together: a cache holds them for all users of a middling graph.
+_COLUMNS = 32
+#: Sums of fewer rows of whole numbers up to 2²⁴ are exact in float64, and made twice as fast.
+_EXACT = 1 << 29
+
 
 class InMemory:
     """Sums by key with the noise of all parties.
@@ -16,7 +21,7 @@ class InMemory:
     def __init__(
         self, senders: np.ndarray, keys: np.ndarray, num_keys: int, parties: int, name: tuple
     ):
-        ones = np.ones(len(keys), np.int64)
+        ones = np.ones(len(keys), np.float64 if len(keys) < _EXACT else np.int64)
         self._pairs = sparse.csr_matrix((ones, (keys, senders)), shape=(num_keys, num_keys))
         self._secrets = [noise_secret(name, party) for party in range(parties)]
 
@@ -27,11 +32,18 @@ class InMemory:
         return None
 
     def add_up(self, one: Round, rows: np.ndarray) -> np.ndarray:
-        """The released sums of a round's rows, int64 (n, C) both."""
-        sums = np.empty_like(rows)
+        """The released sums of a round in the place of its rows, int64 (n, C)."""
         for piece in one.pieces:
-            found = self._pairs @ rows[:, piece.place].copy()
+            found = self._sums(rows[:, piece.place])
             for secret in self._secrets:
                 found += party_noise(noise_name(secret, piece), found.shape, piece.party_std)
-            sums[:, piece.place] = found
-        return sums
+            rows[:, piece.place] = found
+        return rows
+
+    def _sums(self, rows: np.ndarray) -> np.ndarray:
+        """What they are without noise, int64 (n, C) both."""
+        real, found = rows.astype(self._pairs.dtype), np.empty(rows.shape, np.int64)
+        for start in range(0, rows.shape[1], _COLUMNS):
+            some = slice(start, start + _COLUMNS)
+            found[:, some] = self._pairs @ real[:, some]
+        return found

@@ -99,12 +99,13 @@ class Session:
             self._end()
 
     def add_up(self, one: Round, rows: np.ndarray) -> np.ndarray:
-        """The released sums of a round's rows, int64 (n, C) both. Rounds come as they are due."""
+        """The released sums of a round in the place of its rows, int64 (n, C). Rounds come as they
+        are due."""
         if not self._due or one != self._due[0]:
             raise GraphDPError(f"{one.words} is not due")
-        found = self._run(self._round(one, rows))
+        self._run(self._round(one, rows))
         self._due.pop(0)
-        return found
+        return rows
 
     @property
     def processes(self) -> dict[str, int]:
@@ -198,16 +199,14 @@ class Session:
             raise ProtocolError(f"the shuffler did not start in {self._start_timeout:g} s")
         return int(line)
 
-    async def _round(self, one: Round, rows: np.ndarray) -> np.ndarray:
-        found = np.empty_like(rows)
+    async def _round(self, one: Round, rows: np.ndarray) -> None:
         try:
             await self._announce(one)
             for piece in one.pieces:
                 await self._send(piece, rows)
-                found[:, piece.place] = await self._sums(piece)
+                rows[:, piece.place] = await self._sums(piece)
         except ProtocolError as error:
             raise ProtocolError(f"{one.words}: {error}") from None
-        return found
 
     def _in_order(self) -> list[Link]:
         return [self._links[f"party {p}"] for p in range(self._parties)]

@@ -7,6 +7,7 @@ from scipy.sparse import issparse
 
 from graphdp.data.split import Split
 from graphdp.errors import GraphDPError
+from graphdp.parties.fixed_point import parts_of
 from graphdp.rng import generator
 
 
@@ -22,13 +23,15 @@ def chosen_columns(x: Any, setting: dict[str, Any], public: tuple) -> np.ndarray
             raise GraphDPError(f"columns is {columns} of {x.shape[1]} features; give fewer")
         drawn = generator("dpa columns", *public).permutation(x.shape[1])[:columns]
         x = x[:, np.sort(drawn)]
-    return np.asarray(x.toarray() if issparse(x) else x, np.float64)
+    return x.astype(np.float64).toarray() if issparse(x) else np.array(x, np.float64, order="C")
 
 
 def unit_rows(rows: np.ndarray) -> np.ndarray:
-    """Rows over their norms; rows of zeros stay."""
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows / np.where(norms > 0, norms, 1.0)
+    """Rows over their norms, in place; rows of zeros stay."""
+    for part in parts_of(rows):
+        norms = np.linalg.norm(part, axis=1, keepdims=True)
+        part /= np.where(norms > 0, norms, 1.0)
+    return rows
 
 
 def one_hot(labels: np.ndarray, classes: int, split: Split) -> np.ndarray:

@@ -8,9 +8,10 @@
   2. hˡ = Mˡ over max(1, its norm): a public function of what was released
   3. a network (`network`) on h^(l_h); its targets are the largest entries of M^(l_y)
 
-`transport: memory` adds up in this process, `tcp` runs parties and shuffler (`graphdp.parties`);
-the released numbers are the same, bit for bit: sums modulo 2⁶⁴ are exact, and noise is named
-by party, stream and round. At level none rows are added up as they are, without noise.
+With `transport: tcp` parties and shuffler are processes (`graphdp.parties`), without it sums are
+made in this one; the released numbers are the same, bit for bit: sums modulo 2⁶⁴ are exact, and
+noise is named by party, stream and round. At level none rows are added up as they are, without
+noise.
 
 The paper scales by 1 / degree, cuts lists by their receivers, and adds noise in the first round
 alone; `plan.py` has what that costs, `official.py` that method.
@@ -56,7 +57,7 @@ def _fit(block: Block, seed: int, setting: dict[str, Any]) -> Any:
     graph, split = block.graph, block.split(seed)
     x = chosen_columns(graph.x, setting, (block.dataset, seed))
     if setting.get("non_negative"):
-        x = np.maximum(x, 0.0)
+        np.maximum(x, 0.0, out=x)
     y = one_hot(graph.y, graph.num_classes, split)
     pairs, counted = kept_pairs(block, seed, setting), {}
     if "degree_quantile" in setting:
@@ -65,8 +66,8 @@ def _fit(block: Block, seed: int, setting: dict[str, Any]) -> Any:
     rounds = _Rounds(block, seed, setting, widths, *pairs)
     stream = block.stream(seed, "dpa", asked(setting))
     with rounds:
-        h, _ = rounds.run("features", unit_rows(x))
-        _, sums = rounds.run("labels", y)
+        h = project(rounds.run("features", unit_rows(x)))
+        sums = rounds.run("labels", y)
     return train(
         h, sums.argmax(1), graph.y, split, graph.num_classes, setting, stream, block.device,
         counted | rounds.executed(), block.posteriors,
@@ -118,7 +119,7 @@ def _cut_at_quantile(
     everyone, one_key = np.arange(n), np.zeros(n, np.int64)
     rounds = _Rounds(block, seed, setting, {LENGTHS: _LENGTHS}, everyone, one_key)
     with rounds:
-        _, sums = rounds.run(LENGTHS, np.eye(_LENGTHS)[held])
+        sums = rounds.run(LENGTHS, np.eye(_LENGTHS)[held])
     reached = np.flatnonzero(np.cumsum(sums[0]) >= setting["degree_quantile"] * n)
     most = max(1, int(reached[0]) if reached.size else _LENGTHS - 1)
     return kept_pairs(block, seed, setting | {"max_degree": most}), rounds.executed()
@@ -197,26 +198,28 @@ class _Rounds:
     def __exit__(self, *error: Any) -> None:
         self._transport.__exit__(*error)
 
-    def run(self, stream: str, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(h, M) of a stream's last round, float64 (n, C) each."""
-        sums = rows = project(rows)
+    def run(self, stream: str, rows: np.ndarray) -> np.ndarray:
+        """M of a stream's last round, float64 (n, C), for which rows are overwritten; of a stream
+        without rounds its rows."""
         for number in range(self._layers(stream)):
+            rows = project(rows)
             if self._runs:
-                sums = self._noisy(self._round(stream, number, rows.shape[1]), rows)
+                self._noisy(self._round(stream, number, rows.shape[1]), rows)
             else:
-                sums = _matrix(self._senders, self._keys, self._n) @ rows
-            rows = project(sums)
-        return rows, sums
+                rows = _matrix(self._senders, self._keys, self._n) @ rows
+        return rows
 
-    def _noisy(self, one: Round, rows: np.ndarray) -> np.ndarray:
+    def _noisy(self, one: Round, rows: np.ndarray) -> None:
+        """Put the sums that are released of a round in the place of its rows: where there are many
+        columns new memory takes longer than what is done in it."""
         phase = _phase(one.stream, one.number)
-        sums = self._add_up.add_up(one, encode(rows, one.step_bits))
+        seen = rows.copy() if self._observe else None
+        sums = self._add_up.add_up(one, encode(rows, one.step_bits, out=rows.view(np.int64)))
+        decode(sums, out=rows)
         drawn = _drawn(self._runs[phase], self._setting["parties"] * rows.size)
         self._drawn.setdefault(phase, []).append(drawn)
-        released = decode(sums)
         if self._observe:
-            self._observe(phase, [self._seed], rows, released)
-        return released
+            self._observe(phase, [self._seed], seen, rows.copy())
 
     def executed(self) -> dict[str, Execution]:
         """What was drawn, by phase of the plan."""

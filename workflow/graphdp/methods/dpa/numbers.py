@@ -115,7 +115,7 @@ def measured(parties: int, shares: int, users: int) -> dict[str, float]:
     start, before = time.perf_counter(), _cpu()
     with Session(senders, keys, users, parties, shares, ("dpa cost",), due) as session:
         for one in due:
-            session.add_up(one, rows[one.stream])
+            session.add_up(one, rows[one.stream].copy())
     spent = {"cpu": _cpu() - before, "wall": time.perf_counter() - start}
     return {link: float(size) for link, size in session.traffic.items() if size} | spent
 

@@ -226,5 +226,5 @@ def first_rows(block: AuditBlock, setting: dict[str, Any], stream: str) -> np.nd
     graph = block.graph
     if stream == "labels":
         return project(features.one_hot(graph.y, graph.num_classes, block.split(0)))
-    x = np.asarray(graph.x, np.float64)
+    x = np.array(graph.x, np.float64)
     return project(features.unit_rows(np.maximum(x, 0) if setting.get("non_negative") else x))
