@@ -27,6 +27,11 @@ def graph_file(dataset):
     return f"{WORK}/data/graphs/{dataset}.npz"
 
 
+def manifest_file(dataset):
+    """Of a dataset's raw files."""
+    return f"{WORK}/data/raw/{dataset}/manifest.json"
+
+
 def unavailable():
     """Datasets that `missing_data: skip` leaves out, with the reason."""
     if STUDY.missing_data == "fail":
@@ -36,7 +41,7 @@ def unavailable():
         dataset: "not downloaded, see its log in results/data/logs/download"
         for dataset, spec in DATASETS.items()
         if spec.files  # a generated graph is always there
-        and not os.path.exists(f"{WORK}/data/raw/{dataset}/manifest.json")
+        and not os.path.exists(manifest_file(dataset))
     }
 
 
@@ -174,10 +179,13 @@ def stage_inputs(wildcards):
     reads = [
         result(stage, place, wildcards.block)[0] for stage, place in read_by(units)
     ]
-    return {
+    inputs = {
         "graph": graph_file(units[0].dataset),
         "results": list(dict.fromkeys(reads)),
     }
+    if PRIVATE:  # the raw files stand in the ledger
+        inputs["manifest"] = manifest_file(units[0].dataset)
+    return inputs
 
 
 def stage_tasks(wildcards):
@@ -351,7 +359,7 @@ def released_with(dataset):
     }
     return {
         "graph": graph_file(dataset),
-        "manifest": f"{WORK}/data/raw/{dataset}/manifest.json",
+        "manifest": manifest_file(dataset),
         "code": stages_code | {"preprocess": script_code("preprocess")},
         "parameters": [GRID.task(unit) for unit in units],
     }

@@ -3,7 +3,7 @@
 
 rule download:
     output:
-        f"{WORK}/data/raw/{{dataset}}/manifest.json",
+        manifest_file("{dataset}"),
     log:
         f"{WORK}/data/logs/download/{{dataset}}.log",
     localrule: True  # the one that needs the network
@@ -24,7 +24,7 @@ rule download:
 
 rule preprocess:
     input:
-        f"{WORK}/data/raw/{{dataset}}/manifest.json",
+        manifest_file("{dataset}"),
     output:
         graph=f"{WORK}/data/graphs/{{dataset}}.npz",
         statistics=f"{WORK}/data/graphs/{{dataset}}.json",

@@ -13,7 +13,7 @@ import pytest
 import torch
 from scipy import sparse
 
-from graphdp import ledger, private, seals
+from graphdp import ledger, private
 from graphdp.data.graph import Graph, csr_from_edges
 from graphdp.errors import GraphDPError
 from graphdp.methods.block import Block
@@ -328,19 +328,6 @@ def test_a_release_of_the_same_data_is_recognised(tmp_path, monkeypatch, made, c
     before = (tmp_path / "private/ledger.jsonl").read_bytes()
     with pytest.raises(GraphDPError, match=message):
         release(tmp_path, graph(**made), **changes)
-    assert (tmp_path / "private/ledger.jsonl").read_bytes() == before
-
-
-def test_a_damaged_manifest_is_noticed_before_the_ledger(tmp_path, monkeypatch):
-    """Else the line would hold another hash of the raw files, by which no second release of them is
-    known."""
-    monkeypatch.chdir(tmp_path)
-    release(tmp_path, graph())
-    before = (tmp_path / "private/ledger.jsonl").read_bytes()
-    seals.write("manifest.json")
-    release(tmp_path, graph())
-    with pytest.raises(GraphDPError, match=r"manifest.json was altered or cut .*; delete it"):
-        release(tmp_path, graph(), files=("cd",))
     assert (tmp_path / "private/ledger.jsonl").read_bytes() == before
 
 

@@ -555,6 +555,25 @@ def test_a_lost_cache_gives_the_same_release_again(runs):
 
 
 @pytest.mark.slow
+def test_a_damaged_manifest_is_noticed_before_the_ledger(runs):
+    """Else a line would hold another hash of the raw files, by which no second release of them is
+    known. Doing what is said, to delete it, gives the same release."""
+    _, (_, (project, _)) = runs
+    folder = project.folder
+    files = [*(folder / "results/mine").iterdir(), folder / "private/ledger.jsonl"]
+    before = {path: path.read_bytes() for path in files}
+    manifest = folder / "private/data/raw/mine/manifest.json"
+    manifest.write_bytes(manifest.read_bytes().replace(b"a", b"b", 1))
+    for path in (folder / "private/mine").glob("fit"):
+        path.rename(path.with_name("before"))
+    assert project.snakemake(check=False).returncode != 0
+    assert re.search(r"manifest.json was altered or cut after it was made; delete", log_of(project))
+    manifest.unlink()
+    project.snakemake()
+    assert {path: path.read_bytes() for path in files} == before
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("entry", "changes", "message"),
     [

@@ -100,6 +100,7 @@ def _execute_script(self, name: str, edit: bool = False) -> None:
     """In place of Snakemake's, which starts a new Python for the script."""
     child = os.fork()
     if child == 0:
+        os.closerange(3, 4096)  # as a new program has it: no lock of the workflow's
         code = 1
         try:
             runpy.run_path(str(name), run_name="__main__")

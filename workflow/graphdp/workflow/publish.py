@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from graphdp import io, ledger, seals
+from graphdp import io, ledger
 from graphdp.data.graph import Graph
 from graphdp.errors import GraphDPError
 from graphdp.methods.block import Block
@@ -38,7 +38,7 @@ def reserve(block: Block, study: Mapping[str, Any]) -> None:
 
     Raises `GraphDPError` for a claim that is refuted, for noise of which nothing is proven as it is
     drawn, for batches of a fixed size, whose rate and number follow from the true number of
-    training nodes, not from the announced one, for a damaged manifest, and as `ledger.reserve`.
+    training nodes, not from the announced one, and as `ledger.reserve`.
     """
     import torch
 
@@ -60,7 +60,6 @@ def reserve(block: Block, study: Mapping[str, Any]) -> None:
                 f"{block.method}, {entry['adjacency']}: batches of a fixed size tell the number of "
                 "training nodes; choose a method or an adjacency with Poisson samples"
             )
-    seals.check_if_sealed(study["manifest"])  # no input of this job
     ledger.reserve(
         {
             "release": f"{block.study}: {block.method}, {block.level} level, ε = {block.epsilon}",
