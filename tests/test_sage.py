@@ -421,7 +421,9 @@ def test_the_perturbed_graph_is_drawn_once_for_all_depths(small, monkeypatch):
 
 
 def test_the_shares_of_epsilon_reach_the_perturbation(small, monkeypatch):
-    settings = edge_settings(perturbation=["asymmetric", "edge_rand", "lap_graph"])
+    settings = edge_settings(
+        perturbation=["asymmetric", "edge_rand", "lap_graph", "asymmetric_chunks"]
+    )
     block = make_block(small, "edge", settings, seeds=(0,))
     given = {}
 
@@ -436,7 +438,20 @@ def test_the_shares_of_epsilon_reach_the_perturbation(small, monkeypatch):
         "asymmetric": pytest.approx({"density": 0.4, "link": 3.6}),
         "edge_rand": {"link": 4.0},
         "lap_graph": pytest.approx({"density": 0.04, "link": 3.96}),
+        "asymmetric_chunks": pytest.approx({"density": 0.4, "link": 3.6}),
     }
+
+
+def test_chunks_are_of_entries_whether_or_not_that_is_asked_for(small):
+    settings = edge_settings(perturbation=["asymmetric_chunks"], directed=[None, True])
+    assert settings[0] == settings[1] and "directed" not in settings[0]
+    block = make_block(small, "edge", settings[:1], seeds=(0,))
+    graphs = sage.perturb(block, [release_settings("edge", settings[0])])
+    ((name, (indptr, indices)),) = graphs.items()
+    assert name == (0, "asymmetric_chunks")
+    shape = (small.num_nodes, small.num_nodes)
+    matrix = sparse.csr_array((np.ones(len(indices)), indices, indptr), shape=shape)
+    assert (matrix != matrix.T).nnz > 0
 
 
 def test_a_directed_graph_is_perturbed_entry_by_entry(small):

@@ -306,6 +306,25 @@ def test_edge_bases():
         assert both == pytest.approx(8.0, rel=1e-14)
 
 
+def test_chunks_claim_an_epsilon_and_none_is_known_to_hold():
+    plans = by_name("edge", {"perturbation": "asymmetric_chunks"})
+    claim = plans["as_published", "edge_directed"]
+    found = calibrate(claim, 4.0, 1e-7)
+    assert calibrated.pure_epsilons({"settings": {}, **found.to_dict()}) == pytest.approx(
+        {"density": 0.4, "link": 3.6}, rel=1e-12
+    )
+    worth = {name: epsilon_at(p, claim, 0.25, 1e-7) for name, p in plans.items()}
+    assert worth == {
+        ("as_published", "edge_directed"): pytest.approx(4.0, rel=1e-14),
+        ("as_implemented", "edge_directed"): math.inf,
+        ("as_implemented", "edge_undirected"): math.inf,
+    }
+    assert {plan.status for plan in plans.values()} == {"refuted"}
+    assert all("too small by the factor" in plan.assumptions[0] for plan in plans.values())
+    # Where a corrected analysis is asked for there is none, so the claim stands, and is refused.
+    assert calibration_plan(list(plans.values()), "corrected") == claim
+
+
 def test_delta_of_a_pure_release_is_that_of_randomised_response():
     plan = sage_plan("edge", "edge_rand")
     p = math.exp(2.0) / (1 + math.exp(2.0))
@@ -347,6 +366,7 @@ def test_missing_and_wrong_settings_are_one_line():
     ("level", "setting"),
     [
         ("edge", {"perturbation": "asymmetric"}),
+        ("edge", {"perturbation": "asymmetric_chunks"}),
         ("node", NODE),
         ("node", NODE | {"inference": "exact"}),
     ],

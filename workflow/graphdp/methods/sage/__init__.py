@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from graphdp.methods.bound_degree import STAGE as BOUND_DEGREE
 from graphdp.methods.card import CACHE, GRAPHS, ROWS, Card, Stage, whole
@@ -28,15 +28,22 @@ class Edge(FullBatchTraining):
     """SAGE-EDP: features and labels are public."""
 
     mp_layers: PositiveInt = LAYERS
-    perturbation: Literal["asymmetric", "edge_rand", "lap_graph"] = Field(
-        "asymmetric", description="how the graph is perturbed"
+    perturbation: Literal["asymmetric", "edge_rand", "lap_graph", "asymmetric_chunks"] = Field(
+        "asymmetric",
+        description="how the graph is perturbed; asymmetric_chunks is asymmetric as the authors' "
+        "code runs it, whose ε does not hold",
     )
     directed: Literal[True] | None = Field(
         None,
         description="whether the two directed entries of a connection are perturbed apart, as has "
-        "to be on a directed graph",
+        "to be on a directed graph (asymmetric_chunks does so anyway)",
     )
     dropout: float | None = DROPOUT
+
+    @field_validator("directed")
+    @classmethod
+    def _omit_what_chunks_do_anyway(cls, value: bool | None, info: ValidationInfo) -> bool | None:
+        return None if info.data.get("perturbation") == "asymmetric_chunks" else value
 
 
 class Node(ReplaceableTraining):

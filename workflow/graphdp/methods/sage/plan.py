@@ -51,7 +51,17 @@ _PERTURBATIONS = {
         "density": ("number of undirected edges", 0.01),
         "link": ("every pair of nodes, with Laplace noise", 0.99),
     },
+    "asymmetric_chunks": {
+        "density": ("number of directed entries in each 500 rows", 0.1),
+        "link": ("every ordered pair of nodes, by randomised response with thinned ones", 0.9),
+    },
 }
+_CHUNKS = (
+    "Each 500 of the n rows have a noisy density of their own, whose noise is that for a density "
+    "of the whole matrix, too small by the factor n / 500 (n / r where only r rows are left). So "
+    "an entry costs 0.9 ε + 0.1 ε n / r, with r of the smallest chunk, and an undirected edge "
+    "twice that, which grows with the graph."
+)
 
 
 def sage_plan(
@@ -95,13 +105,14 @@ def sage_plan(
         if perturbation not in _PERTURBATIONS:
             known = ", ".join(_PERTURBATIONS)
             raise GraphDPError(f"sage: perturbation is {perturbation!r}; choose one of {known}")
+        chunks = perturbation == "asymmetric_chunks"
         return Plan(
             method="sage",
             level="edge",
             adjacency="edge_directed",
             basis="as_published",
-            status="proven",
-            assumptions=(FEATURES_ARE_PUBLIC, EDGE_COUNT_IS_PUBLIC),
+            status="refuted" if chunks else "proven",
+            assumptions=(*[_CHUNKS] * chunks, FEATURES_ARE_PUBLIC, EDGE_COUNT_IS_PUBLIC),
             own_row_covered=None,
             mechanisms=tuple(
                 PureRelease(query, sensitivity.perturbed_pairs(1), share, phase)
@@ -181,6 +192,19 @@ def analyses(level: str, settings: dict[str, Any], num_train: int | None) -> tup
     published = sage_plan(level, num_train=num_train, **settings)
     if level == "none":
         return (published,)
+    if level == "edge" and settings["perturbation"] == "asymmetric_chunks":
+        density, link = published.mechanisms
+        own = UnnoisedRelease(density.query, density.phase)
+        one, both = (
+            replace(
+                published,
+                adjacency=adjacency,
+                basis="as_implemented",
+                mechanisms=(own, replace(link, sensitivity=sensitivity.perturbed_pairs(entries))),
+            )
+            for entries, adjacency in enumerate(("edge_directed", "edge_undirected"), 1)
+        )
+        return published, one, both
     if level == "edge":
         twice = tuple(
             replace(m, sensitivity=sensitivity.perturbed_pairs(2)) for m in published.mechanisms
