@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import json
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -24,7 +25,17 @@ from graphdp.methods.sage.plan import sage_plan
 from graphdp.methods.settings import distinct
 from graphdp.releases import aggregation
 from graphdp.releases.cache import AggregateCache
-from graphdp.training import DPAdam, FullBatch, GraphInputs, Member, Sage, layers, predict, train
+from graphdp.training import (
+    DPAdam,
+    FullBatch,
+    GraphInputs,
+    JumpingSage,
+    Member,
+    Sage,
+    layers,
+    predict,
+    train,
+)
 from graphdp.training.features import SharedDense, SharedSparse
 from graphdp.training.inputs import Neighbours, Scratch
 from graphdp.training.layout import Layout, Stack
@@ -140,6 +151,103 @@ def test_network_against_pyg_layer_by_layer(mp_layers, kind, symmetrise, dropout
                 np.testing.assert_allclose(found[f"{name}.{part}"], expected, rtol=1e-7, atol=1e-8)
             for part in ("running_mean", "running_var"):
                 np.testing.assert_allclose(after[f"{name}.{part}"], getattr(norm, part), rtol=1e-8)
+
+
+def pygs(network):
+    """ProGAP's baseline of torch's and PyG's own modules, layer by layer as its code builds it."""
+    from torch_geometric.nn import GraphSAGE
+
+    class Theirs(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            width, mean = network.hidden, network.batch_norm
+
+            def norm():
+                kind = torch.nn.BatchNorm1d if mean else partial(torch.nn.GroupNorm, 1)
+                return kind(width)
+
+            self.base0, self.base0_norm = torch.nn.Linear(FEATURES, width), norm()
+            self.sage = GraphSAGE(
+                width, width, network.mp_layers, width, act=F.selu, jk="cat", norm=norm(),
+                aggr="mean" if mean else "sum", normalize=True, root_weight=True,
+            )  # fmt: skip
+            self.jump_norm, self.head = norm(), torch.nn.Linear(width, network.classes)
+
+        def forward(self, x, edge_index):
+            h = self.base0_norm(F.selu(self.base0(x)))
+            h = F.selu(self.jump_norm(self.sage(h, edge_index)))
+            return self.head(h)
+
+    return Theirs().double()
+
+
+def their_name(name: str) -> str:
+    """Ours -> what PyG's model calls the parameter or statistic."""
+    module, _, part = name.partition(".")
+    if module == "jump":
+        return f"sage.lin.{part}"
+    if module.startswith("conv"):
+        k = module[4:].removesuffix("_norm")
+        if module.endswith("_norm"):
+            return f"sage.norms.{k}.{part}"
+        own = {"weight": "lin_l.weight", "bias": "lin_l.bias", "root": "lin_r.weight"}
+        return f"sage.convs.{k}.{own[part]}"
+    return name
+
+
+@pytest.mark.parametrize("mp_layers", [1, 3])
+@pytest.mark.parametrize(("kind", "symmetrise"), [("dense", True), ("sparse", False)])
+@pytest.mark.parametrize("batch_norm", [True, False])
+def test_progaps_network_against_pygs_graphsage(mp_layers, kind, symmetrise, batch_norm):
+    """`GraphSAGE(jk="cat")` between a linear layer and a head, with the same weights: two members
+    side by side, outputs, gradients and statistics; then the outputs in evaluation mode."""
+    pytest.importorskip("torch_geometric")
+    network = JumpingSage(FEATURES, 16, mp_layers, CLASSES, batch_norm=batch_norm)
+    indptr, indices = graph(symmetrise=symmetrise)
+    assert (np.diff(in_edges(indptr, indices).indptr) == 0).any()  # a mean over nobody
+    sources = np.repeat(np.arange(NODES), np.diff(indptr))
+    edge_index = torch.from_numpy(np.stack([sources, indices]).astype(np.int64))
+    like = torch.empty(0, dtype=torch.float64)
+    layout = Layout(network, Neighbours(in_edges(indptr, indices), like))
+    drawn = [layout.initial(np.random.default_rng(s)) for s in (5, 6)]
+    stack = Stack(layout, *(torch.from_numpy(np.stack(part)) for part in zip(*drawn, strict=True)))
+    stack.values += 0.1 * torch.from_numpy(np.random.default_rng(9).normal(size=layout.size))
+    start = [Stack(layout, m.values.clone(), m.running.clone()).arrays() for m in stack.members]
+    x = features(kind).astype(np.float64)
+    source = SharedSparse(x, layout, like) if kind == "sparse" else SharedDense(x, like)
+    block = source.block([0, 1], [np.arange(NODES)] * 2, training=True)
+    scratch = Scratch(like)
+    ours, tape = layers.forward_training(stack, block, scratch)
+    ours = ours.clone()
+    gradients = stack.gradients()
+    for delta in layers.backward(stack, tape, 2 * ours, gradients, scratch):
+        delta.add_to(gradients)
+    evaluated, _ = layers.forward(stack, block, Scratch(like))
+    for s in range(2):
+        theirs = pygs(network)
+        missing = theirs.load_state_dict(
+            {their_name(name): torch.from_numpy(value) for name, value in start[s].items()},
+            strict=False,
+        )
+        assert not missing.unexpected_keys
+        assert all(name.endswith("num_batches_tracked") for name in missing.missing_keys)
+        out = theirs(dense(x), edge_index)
+        torch.testing.assert_close(ours[s].T, out.detach(), rtol=1e-8, atol=1e-10)
+        out.square().sum().backward()
+        found = Stack(layout, gradients.values[s : s + 1]).arrays()
+        for name, parameter in theirs.named_parameters():
+            own = {their_name(mine): value for mine, value in found.items()}[name]
+            if batch_norm and name == "sage.lin.bias":
+                assert parameter.grad.abs().max() < 1e-8 and not own.any()  # the norm absorbs it
+                continue
+            np.testing.assert_allclose(own, parameter.grad.numpy(), rtol=1e-7, atol=1e-8)
+        after, state = stack.members[s].arrays(), theirs.state_dict()
+        for name in layout.running:
+            np.testing.assert_allclose(after[name], state[their_name(name)], rtol=1e-8, atol=1e-12)
+        theirs.eval()
+        torch.testing.assert_close(
+            evaluated[s].T, theirs(dense(x), edge_index).detach(), rtol=1e-8, atol=1e-10
+        )
 
 
 def network_norms(mp_layers):
