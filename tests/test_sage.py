@@ -17,12 +17,21 @@ from graphdp.data.graph import csr_from_edges, in_edges
 from graphdp.errors import GraphDPError
 from graphdp.graphs import degree
 from graphdp.methods.block import Block
-from graphdp.methods.registry import card
-from graphdp.methods.sage import Edge, Node, Public, plan_settings, release_settings
+from graphdp.methods.registry import analyses, card
+from graphdp.methods.sage import (
+    Edge,
+    Node,
+    ProgapsEdge,
+    ProgapsNode,
+    ProgapsPublic,
+    Public,
+    plan_settings,
+    release_settings,
+)
 from graphdp.methods.sage import method as sage
 from graphdp.methods.sage import network as model
 from graphdp.methods.sage.plan import sage_plan
-from graphdp.methods.settings import distinct
+from graphdp.methods.settings import distinct, key
 from graphdp.releases import aggregation
 from graphdp.releases.cache import AggregateCache
 from graphdp.training import (
@@ -319,8 +328,8 @@ def test_training_keeps_the_asked_checkpoint():
 # --- node level -----------------------------------------------------------------------------------
 
 
-def private_network():
-    return Sage(FEATURES, 16, 1, CLASSES, batch_norm=False)
+def private_network(whose=Sage):
+    return whose(FEATURES, 16, 1, CLASSES, batch_norm=False)
 
 
 def subgraph_loss(network, values, x, lists, node):
@@ -339,22 +348,39 @@ def subgraph_loss(network, values, x, lists, node):
     return F.cross_entropy(logits, torch.from_numpy(LABELS[node : node + 1]))
 
 
+def progaps_loss(network, values, x, lists, node):
+    """As `subgraph_loss`, of PyG's modules on the sub-graph alone."""
+    p = model.parameters(network, values)
+    state = {their_name(name): v.T if v.ndim == 2 else v for name, v in p.items()}
+    nodes = [node, *lists[node]]
+    edge_index = torch.stack([torch.arange(1, len(nodes)), torch.zeros(len(nodes) - 1).long()])
+    logits = torch.func.functional_call(pygs(network).float(), state, (x[nodes], edge_index))
+    return F.cross_entropy(logits[:1], torch.from_numpy(LABELS[node : node + 1]))
+
+
+#: Of each network of DP-GNN the loss of one sample.
+LOSSES = {Sage: subgraph_loss, JumpingSage: progaps_loss}
+
+
+@pytest.mark.parametrize("whose", LOSSES)
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
-def test_per_sample_gradients_against_autograd(kind):
-    network = private_network()
+def test_per_sample_gradients_against_autograd(kind, whose):
+    network = private_network(whose)
     indptr, indices = graph(edges=90, symmetrise=False, seed=8)
     edges = in_edges(indptr, indices)
     x = features(kind)
     lists = [edges.indices[edges.indptr[v] : edges.indptr[v + 1]] for v in range(NODES)]
     assert min(map(len, lists)) == 0 < max(map(len, lists))  # isolated nodes among them
     values = model.initial(network, np.random.default_rng(4)).float()
+    if whose is JumpingSage:  # norms whose weights are not all 1, nor their biases 0
+        values += 0.2 * torch.from_numpy(np.random.default_rng(6).normal(size=len(values))).float()
     samples = model.SubGraphs(network, x, edges, torch.empty(0))
     batch = np.arange(0, NODES, 2)
     ours = samples.per_sample(values, batch, torch.from_numpy(LABELS))
     expected = []
     for node in batch:
         leaf = values.clone().requires_grad_()
-        loss = subgraph_loss(network, leaf, dense(x), lists, int(node))
+        loss = LOSSES[whose](network, leaf, dense(x), lists, int(node))
         expected.append(torch.autograd.grad(loss, leaf)[0])
     expected = torch.stack(expected)
     torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-5)
@@ -387,9 +413,10 @@ def test_norms_of_gradients_hold_where_their_terms_cancel(places):
     torch.testing.assert_close(found, exact, rtol=rtol, atol=0)
 
 
-def test_a_node_enters_the_samples_of_its_out_neighbours_and_its_own_only():
+@pytest.mark.parametrize("whose", LOSSES)
+def test_a_node_enters_the_samples_of_its_out_neighbours_and_its_own_only(whose):
     """What N_g = D + 1 counts: change one node's features and see whose gradient moves."""
-    network = private_network()
+    network = private_network(whose)
     indptr, indices = graph(edges=90, symmetrise=False, seed=8)
     edges = in_edges(indptr, indices)
     values = model.initial(network, np.random.default_rng(4)).float()
@@ -437,7 +464,9 @@ def test_private_training_learns_and_counts_its_rounds():
     np.testing.assert_allclose(norms, 1, atol=1e-5)
     edges = in_edges(*graph())
     sums = aggregation.sum_in_edges(edges, fitted.embedding)
-    logits = model.logits_of(fitted.parameters, fitted.embedding, sums.astype(np.float32))
+    logits = model.logits_of(
+        private_network(), fitted.parameters, fitted.embedding, sums.astype(np.float32)
+    )
     accuracy = (logits.argmax(1) == LABELS)[member().train].mean()
     assert accuracy > 0.6
     # The readout from sums is the network of `forward` with rows of norm 1 below it.
@@ -480,14 +509,14 @@ def small():
     return csbm(400, 12, 8.0, 3.25, 0.5, 1)
 
 
-def make_block(graph, level, settings, seeds=(0, 1), **changes):
+def make_block(graph, level, settings, seeds=(0, 1), method="sage", **changes):
     epsilon = {"none": "inf", "edge": "4", "node": "8"}[level]
     block = Block(
-        graph=graph, dataset="small", method="sage", level=level, epsilon=epsilon,
+        graph=graph, dataset="small", method=method, level=level, epsilon=epsilon,
         seeds=list(seeds), study_seed=7, split_rule="shared", study="study", **changes,
     )  # fmt: skip
     entries = calibrate_cell(
-        "small", "sage", level, epsilon,
+        "small", method, level, epsilon,
         distinct([plan_settings(level, setting) for setting in settings]),
         [block.split(0).train.size], graph.num_edges, "auto", num_nodes=graph.num_nodes,
     )  # fmt: skip
@@ -585,9 +614,9 @@ def test_level_none_learns_from_the_graph_and_reads_nothing_else(small):
     assert fitted[0][2].test_accuracy > 0.8
 
 
-def node_settings(**changes):
+def node_settings(kind=Node, **changes):
     return [
-        Node(epochs=2, batch_size=64, max_degree=max_degree, **changes).model_dump(
+        kind(epochs=2, batch_size=64, max_degree=max_degree, **changes).model_dump(
             exclude_none=True
         )
         for max_degree in (3, 5)
@@ -666,6 +695,7 @@ def test_exact_inference_is_the_sum_without_noise_and_all_noise_is_trainings(sma
     masks, cache = node_masks(small, (0,)), AggregateCache(tmp_path / "cache")
     models = sage.fit(block, settings, masks, cache, {})
     assert all(one.noise_std == 0 for one in cache.ledger)
+    shape = Sage(small.num_features, 16, 1, small.num_classes, batch_norm=False)
     for _, setting, fitted in models:
         assert set(fitted.executed) == {"classifier"}
         keep = masks[f"{setting['max_degree']}-both_degrees"][0]
@@ -673,15 +703,120 @@ def test_exact_inference_is_the_sum_without_noise_and_all_noise_is_trainings(sma
         sums = np.zeros_like(fitted.embedding)
         for v in range(small.num_nodes):
             sums[v] = fitted.embedding[edges.indices[edges.indptr[v] : edges.indptr[v + 1]]].sum(0)
-        logits = model.logits_of(fitted.parameters, fitted.embedding, sums)
+        logits = model.logits_of(shape, fitted.parameters, fitted.embedding, sums)
         assert (logits.argmax(1) == fitted.predictions).mean() > 0.999  # ties by rounding
     rows.write_rows(tmp_path / "rows.csv", models, block)  # what was run is what was planned
     written = pd.read_csv(tmp_path / "rows.csv")
     assert len(written) == 2 and (written["epsilon_status"] == "refuted").all()
 
 
+def progaps_models(small, cache, seeds=(0, 1)):
+    """ProGAP's DP-GNN with its block, its degree masks and its settings."""
+    settings = node_settings(ProgapsNode, max_grad_norm=0.5)
+    assert "degree_bound" not in settings[0] and "inference" not in settings[0]
+    block = make_block(small, "node", settings, seeds, "progapsage")
+    masks = {
+        f"{d}": {s: degree.bound_out_degree(small.indptr, small.indices, d, s) for s in seeds}
+        for d in (3, 5)
+    }
+    return block, masks, sage.fit(block, settings, masks, cache, {})
+
+
+def test_progaps_dp_gnn_runs_the_plan(small, tmp_path, monkeypatch):
+    """Rounds, batch size and noise of the gradient sum; no release for inference; out-lists of at
+    most D, in-lists of more."""
+    given, original = [], model.train_private
+
+    def spy(network, x, labels, edges, member, training, **options):
+        given.append((network, training, np.diff(edges.indptr).max()))
+        return original(network, x, labels, edges, member, training, **options)
+
+    monkeypatch.setattr(model, "train_private", spy)
+    cache = AggregateCache(tmp_path / "cache")
+    block, masks, models = progaps_models(small, cache)
+    num_train = block.split(0).train.size
+    for (network, training, in_degree), (_, setting, fitted) in zip(given, models, strict=True):
+        plan = analyses("progapsage", "node", plan_settings("node", setting), num_train)[0]
+        (dpsgd,) = plan.mechanisms
+        noise = block.phase(plan_settings("node", setting), 0, "classifier").noise_multiplier
+        assert network == JumpingSage(small.num_features, 16, 1, small.num_classes, False)
+        assert training.steps == dpsgd.steps == fitted.rounds == 2 * num_train // 64
+        assert training.batch_size == dpsgd.batch_size == 64
+        group = setting["max_degree"] + 1
+        assert dpsgd.group == group
+        assert training.noise_std == pytest.approx(noise * 2 * group * 0.5)
+        assert in_degree > setting["max_degree"]
+        assert set(fitted.executed) == {"classifier"}
+    assert cache.ledger == []
+    rows.write_rows(tmp_path / "rows.csv", models, block)  # what was run is what was planned
+    written = pd.read_csv(tmp_path / "rows.csv")
+    assert len(written) == 4 and (written["epsilon_status"] == "refuted").all()
+    longer = {
+        bound: {s: np.ones_like(keep) for s, keep in of.items()} for bound, of in masks.items()
+    }
+    with pytest.raises(GraphDPError, match="out-edges where the plan accounts 3"):
+        sage.fit(block, [models[0][1]], longer, cache, {})
+
+
+def test_what_progaps_dp_gnn_predicts_tells_of_neighbours_without_noise(small, tmp_path):
+    """The sums are exact, of rows of any norm, and the same weights predict otherwise for a node
+    when a neighbour's features change, by as much in every call."""
+    block, masks, models = progaps_models(small, AggregateCache(tmp_path), (0,))
+    seed, setting, fitted = models[0]
+    network = JumpingSage(small.num_features, 16, 1, small.num_classes, False)
+    edges = in_edges(*degree.apply_mask(small.indptr, small.indices, masks["3"][seed]))
+    target = int(np.diff(edges.indptr).argmax())
+    neighbour = int(edges.indices[edges.indptr[target]])
+
+    def logits(x):
+        flat = [fitted.parameters[name].ravel() for name in Layout(network).shapes]
+        values = torch.from_numpy(np.concatenate(flat))
+        h = model.SubGraphs(network, x, edges, torch.empty(0)).embedding(values).numpy()
+        assert np.abs(np.linalg.norm(h, axis=1) - 1).max() > 0.1
+        own = dataclasses.replace(block, graph=dataclasses.replace(small, x=x))
+        ((sums, drawn),) = sage._sums(
+            own, [(seed, setting)], masks, None, {(seed, key(setting)): h}
+        )
+        exact = np.zeros_like(h)
+        for v in range(small.num_nodes):
+            exact[v] = h[edges.indices[edges.indptr[v] : edges.indptr[v + 1]]].sum(0)
+        np.testing.assert_allclose(sums, exact, rtol=1e-5, atol=1e-5)
+        assert drawn is None
+        return model.logits_of(network, fitted.parameters, h, sums)
+
+    before, other = logits(small.x), small.x.copy()
+    assert (before.argmax(1) == fitted.predictions).mean() > 0.999  # ties by rounding
+    other[neighbour] += 3
+    moved = np.abs(logits(other) - before).max(1)
+    assert moved[target] > 1e-3
+    np.testing.assert_array_equal(logits(other), logits(other))
+    sent = small.indices[small.indptr[neighbour] : small.indptr[neighbour + 1]]
+    assert set(np.flatnonzero(moved).tolist()) <= {neighbour, *sent.tolist()}
+
+
+def test_progaps_edgerand_reads_one_perturbed_graph_in_its_own_network(small, monkeypatch):
+    settings = [ProgapsEdge(epochs=3, mp_layers=k).model_dump(exclude_none=True) for k in (1, 2)]
+    block = make_block(small, "edge", settings, (0,), "progapsage")
+    perturbed = sage.perturb(block, [release_settings("edge", settings[0])])
+    blind = dataclasses.replace(
+        small, indptr=np.zeros_like(small.indptr), indices=small.indices[:0]
+    )
+    seen = sage.fit(block, settings, {}, None, perturbed)
+    blindly = sage.fit(dataclasses.replace(block, graph=blind), settings, {}, None, perturbed)
+    for (*_, setting, one), (*_, other) in zip(seen, blindly, strict=True):
+        np.testing.assert_array_equal(one.predictions, other.predictions)
+        assert one.parameters["jump.weight"].shape == (16, 16 * setting["mp_layers"])
+
+
+def test_progaps_graphsage_learns_from_the_graph(small):
+    settings = [ProgapsPublic(mp_layers=2, epochs=60).model_dump(exclude_none=True)]
+    block = make_block(small, "none", settings, (0,), "progapsage")
+    assert sage.fit(block, settings, {}, None, {})[0][2].test_accuracy > 0.8
+
+
 def test_node_level_keeps_the_last_epoch_whatever_the_study_says():
     assert card("sage").checkpoint("node", "best_validation") == "last"
+    assert card("progapsage").checkpoint("node", "best_validation") == "last"
     assert card("sage").checkpoint("edge", "best_validation") == "best_validation"
     assert card("gap").checkpoint("node", "best_validation") == "best_validation"
     assert card("gap").checkpoint("node", "last") == "last"

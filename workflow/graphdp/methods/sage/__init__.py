@@ -1,4 +1,5 @@
-"""The GraphSAGE baselines (GAP, section 7.2): SAGE-∞, SAGE-EDP and SAGE-NDP (DP-GNN)."""
+"""The GraphSAGE baselines: GAP's (section 7.2) SAGE-∞, SAGE-EDP and SAGE-NDP (DP-GNN), and ProGAP's
+(section 5.2) GraphSAGE, EdgeRand and DP-GNN, which are other networks."""
 
 from typing import Any, Literal
 
@@ -10,6 +11,7 @@ from graphdp.methods.settings import (
     DROPOUT,
     FullBatchTraining,
     PositiveInt,
+    PrivateTraining,
     ReplaceableTraining,
 )
 from graphdp.privacy.protection import Words
@@ -17,15 +19,20 @@ from graphdp.privacy.protection import Words
 LAYERS = Field(2, description="K, the number of message-passing layers")
 
 
-class Public(FullBatchTraining):
-    """SAGE-∞."""
+class ProgapsPublic(FullBatchTraining):
+    """ProGAP's GraphSAGE without privacy."""
 
     mp_layers: PositiveInt = LAYERS
+
+
+class Public(ProgapsPublic):
+    """SAGE-∞."""
+
     dropout: float | None = DROPOUT
 
 
-class Edge(FullBatchTraining):
-    """SAGE-EDP: features and labels are public."""
+class ProgapsEdge(FullBatchTraining):
+    """ProGAP's EdgeRand: features and labels are public."""
 
     mp_layers: PositiveInt = LAYERS
     perturbation: Literal["asymmetric", "edge_rand", "lap_graph", "asymmetric_chunks"] = Field(
@@ -38,12 +45,17 @@ class Edge(FullBatchTraining):
         description="whether the two directed entries of a connection are perturbed apart, as has "
         "to be on a directed graph (asymmetric_chunks does so anyway)",
     )
-    dropout: float | None = DROPOUT
 
     @field_validator("directed")
     @classmethod
     def _omit_what_chunks_do_anyway(cls, value: bool | None, info: ValidationInfo) -> bool | None:
         return None if info.data.get("perturbation") == "asymmetric_chunks" else value
+
+
+class Edge(ProgapsEdge):
+    """SAGE-EDP."""
+
+    dropout: float | None = DROPOUT
 
 
 class Node(ReplaceableTraining):
@@ -64,6 +76,12 @@ class Node(ReplaceableTraining):
     @classmethod
     def _omit_default_inference(cls, value: str | None) -> str | None:
         return None if value == "noisy" else value
+
+
+class ProgapsNode(PrivateTraining):
+    """ProGAP's DP-GNN: one message-passing layer, no noise at inference."""
+
+    max_degree: PositiveInt = Field(100, description="D, the bound on every out-degree")
 
 
 def plan_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:
@@ -88,7 +106,27 @@ def release_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:
     return plan_settings(level, setting)
 
 
+#: The id of ProGAP's baselines.
+PROGAPS = "progapsage"
 METHOD = "graphdp.methods.sage.method"
+STAGES = (
+    BOUND_DEGREE,
+    Stage(
+        "perturb",
+        f"{METHOD}:perturb",
+        settings=release_settings,
+        store=GRAPHS,
+        levels=("edge",),
+        trains=False,
+    ),
+    Stage(
+        "fit",
+        f"{METHOD}:fit",
+        settings=whole,
+        reads=("bound_degree", CACHE, "perturb"),
+        store=ROWS,
+    ),
+)
 CARDS = (
     Card(
         name="sage",
@@ -96,24 +134,7 @@ CARDS = (
         levels={"none": Public, "edge": Edge, "node": Node},
         plan=plan_settings,
         analyses="graphdp.methods.sage.plan:analyses",
-        stages=(
-            BOUND_DEGREE,
-            Stage(
-                "perturb",
-                f"{METHOD}:perturb",
-                settings=release_settings,
-                store=GRAPHS,
-                levels=("edge",),
-                trains=False,
-            ),
-            Stage(
-                "fit",
-                f"{METHOD}:fit",
-                settings=whole,
-                reads=("bound_degree", CACHE, "perturb"),
-                store=ROWS,
-            ),
-        ),
+        stages=STAGES,
         look=("#029e73", "^"),
         examples=(
             "--level edge --epsilon 4 --delta 1e-7 --perturbation asymmetric",
@@ -126,5 +147,25 @@ CARDS = (
             edges="Out-edges of a node, as messages to others.",
             sampled="each node's out-list, then of its in-list",
         ),
+    ),
+    Card(
+        name=PROGAPS,
+        title="ProGAP's SAGE",
+        levels={"none": ProgapsPublic, "edge": ProgapsEdge, "node": ProgapsNode},
+        plan=plan_settings,
+        analyses="graphdp.methods.sage.plan:progaps_analyses",
+        stages=STAGES,
+        look=("#56b4e9", "<"),
+        examples=(
+            "--level node --epsilon 8 --train-nodes 19800 --batch-size 256 --epochs 10 "
+            "--max-degree 100",
+        ),
+        last_epoch=("node",),
+        level_titles={
+            "none": "ProGAP's GraphSAGE",
+            "edge": "ProGAP's EdgeRand",
+            "node": "ProGAP's DP-GNN",
+        },
+        words=Words(edges="Out-edges of a node, as messages to others, in training alone."),
     ),
 )
