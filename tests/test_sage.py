@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from scipy import sparse, stats
 
 from graphdp.data.csbm import csbm
-from graphdp.data.graph import csr_from_edges, in_edges
+from graphdp.data.graph import InEdges, csr_from_edges, in_edges
 from graphdp.errors import GraphDPError
 from graphdp.graphs import degree
 from graphdp.methods.block import Block
@@ -394,6 +394,62 @@ def test_per_sample_gradients_against_autograd(kind, whose):
     assert one.norm() <= 1e-3
 
 
+@pytest.mark.parametrize(("clip", "kind"), [(1e-3, "sparse"), (0.3, "dense"), (1e6, "sparse")])
+def test_clipped_rows_are_those_of_opacus_on_a_union_of_sub_graphs(clip, kind):
+    """PyG's modules on the union of a batch's sub-graphs under Opacus' hooks, which ProGAP's code
+    calls: clips at which all rows, some and none are cut."""
+    opacus = pytest.importorskip("opacus")
+    from torch_geometric.nn import Linear
+
+    linear = opacus.grad_sample.linear.compute_linear_grad_sample
+    opacus.grad_sample.register_grad_sampler(Linear)(linear)
+    network = private_network(JumpingSage)
+    indptr, indices = graph(edges=90, symmetrise=False, seed=8)
+    edges, x = in_edges(indptr, indices), features(kind)
+    values = model.initial(network, np.random.default_rng(4)).float()
+    values += 0.2 * torch.from_numpy(np.random.default_rng(6).normal(size=len(values))).float()
+    batch = np.arange(0, NODES, 2)
+    lists = [edges.indices[edges.indptr[v] : edges.indptr[v + 1]] for v in batch]
+    union = np.unique(np.concatenate([batch, *lists]))
+    assert len(batch) < len(union) < len(batch) + sum(map(len, lists))  # shared in-neighbours
+    theirs = pygs(network).float()
+    p = model.parameters(network, values)
+    theirs.load_state_dict({their_name(n): v.T if v.ndim == 2 else v for n, v in p.items()})
+    hooked = opacus.GradSampleModule(theirs, loss_reduction="mean")
+    sources = np.searchsorted(union, np.concatenate(lists))
+    targets = np.searchsorted(union, np.repeat(batch, [len(own) for own in lists]))
+    logits = hooked(dense(x)[union], torch.from_numpy(np.stack([sources, targets])))
+    own = torch.from_numpy(np.searchsorted(union, batch))
+    F.cross_entropy(logits[own], torch.from_numpy(LABELS[batch])).backward()
+    rows = {n: q.grad_sample for n, q in theirs.named_parameters()}
+    assert {len(one) for one in rows.values()} == {len(union)}
+    norms = sum(one.flatten(1).square().sum(1) for one in rows.values()).sqrt()
+    factors = (clip / norms).clamp(max=1)
+    samples = model.SubGraphs(network, x, edges, torch.empty(0))
+    total = samples.clipped_row_sum(values, batch, torch.from_numpy(LABELS), clip)
+    for name, found in model.parameters(network, total).items():
+        expected = torch.einsum("n,n...->...", factors, rows[their_name(name)])
+        expected = expected.T if found.ndim == 2 else expected
+        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4 * min(clip, 1))
+
+
+def test_one_label_turns_the_rows_of_all_in_neighbours():
+    """Why 2 (D + 1) C is no bound where rows are clipped: 60 nodes of one out-edge each (D = 1)
+    send to one node, whose label changes. Where samples are clipped its own alone turns."""
+    senders, clip, bound = 60, 1e-3, 2 * 2 * 1e-3
+    network = JumpingSage(2, 8, 1, 2, batch_norm=False)
+    edges = InEdges(np.array([0, senders, *[senders] * senders]), np.arange(1, senders + 1))
+    x = np.tile(np.array([[1.0, 0.0]], np.float32), (senders + 1, 1))
+    samples = model.SubGraphs(network, x, edges, torch.empty(0))
+    values = model.initial(network, np.random.default_rng(0)).float()
+    labels = [torch.full((senders + 1,), label) for label in (0, 1)]
+    asked = np.array([0])
+    rows = [samples.clipped_row_sum(values, asked, own, clip) for own in labels]
+    assert (rows[0] - rows[1]).norm() > 1.9 * senders * clip > 25 * bound
+    one = [samples.clipped_sum(values, asked, own, clip, 100) for own in labels]
+    assert (one[0] - one[1]).norm() <= 2 * clip
+
+
 @pytest.mark.parametrize("places", [2, 8, 9, 40])
 def test_norms_of_gradients_hold_where_their_terms_cancel(places):
     """Half of the places take back what the others add, but for 1e-3 of it: a norm read too small
@@ -710,11 +766,11 @@ def test_exact_inference_is_the_sum_without_noise_and_all_noise_is_trainings(sma
     assert len(written) == 2 and (written["epsilon_status"] == "refuted").all()
 
 
-def progaps_models(small, cache, seeds=(0, 1)):
+def progaps_models(small, cache, seeds=(0, 1), method="progapsage"):
     """ProGAP's DP-GNN with its block, its degree masks and its settings."""
     settings = node_settings(ProgapsNode, max_grad_norm=0.5)
     assert "degree_bound" not in settings[0] and "inference" not in settings[0]
-    block = make_block(small, "node", settings, seeds, "progapsage")
+    block = make_block(small, "node", settings, seeds, method)
     masks = {
         f"{d}": {s: degree.bound_out_degree(small.indptr, small.indices, d, s) for s in seeds}
         for d in (3, 5)
@@ -722,7 +778,8 @@ def progaps_models(small, cache, seeds=(0, 1)):
     return block, masks, sage.fit(block, settings, masks, cache, {})
 
 
-def test_progaps_dp_gnn_runs_the_plan(small, tmp_path, monkeypatch):
+@pytest.mark.parametrize("method", ["progapsage", "progapsageofficial"])
+def test_progaps_dp_gnn_runs_the_plan(method, small, tmp_path, monkeypatch):
     """Rounds, batch size and noise of the gradient sum; no release for inference; out-lists of at
     most D, in-lists of more."""
     given, original = [], model.train_private
@@ -733,14 +790,15 @@ def test_progaps_dp_gnn_runs_the_plan(small, tmp_path, monkeypatch):
 
     monkeypatch.setattr(model, "train_private", spy)
     cache = AggregateCache(tmp_path / "cache")
-    block, masks, models = progaps_models(small, cache)
+    block, masks, models = progaps_models(small, cache, method=method)
     num_train = block.split(0).train.size
     for (network, training, in_degree), (_, setting, fitted) in zip(given, models, strict=True):
-        plan = analyses("progapsage", "node", plan_settings("node", setting), num_train)[0]
+        plan = analyses(method, "node", plan_settings("node", setting), num_train)[0]
         (dpsgd,) = plan.mechanisms
         noise = block.phase(plan_settings("node", setting), 0, "classifier").noise_multiplier
         assert network == JumpingSage(small.num_features, 16, 1, small.num_classes, False)
         assert training.steps == dpsgd.steps == fitted.rounds == 2 * num_train // 64
+        assert training.rows is (method == "progapsageofficial")
         assert training.batch_size == dpsgd.batch_size == 64
         group = setting["max_degree"] + 1
         assert dpsgd.group == group

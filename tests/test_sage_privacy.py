@@ -295,6 +295,17 @@ def test_progaps_baselines_are_worth_what_those_of_gap_are_with_exact_inference(
         assert value == epsilon_at(theirs[name], gaps, noise, 1e-5)
     assert own["corrected", "participant"].status == "conditional"
     assert own["corrected", "node_add_remove"].composition.unnoised
+    # As its code runs them the same ε is claimed, and none is known to hold.
+    official = by_name("node", NODE, TRAIN, "progapsageofficial")
+    first, *others = official.values()
+    assert first.mechanisms == claim.mechanisms and "every row of the union" in first.assumptions[0]
+    assert {plan.status for plan in official.values()} == {"refuted"}
+    assert all(plan.composition.unnoised for plan in others)
+    assert [plan.adjacency for plan in others] == ["node_add_remove", "participant", "node_replace"]
+    chunks = {"perturbation": "asymmetric_chunks"}
+    theirs = by_name("edge", chunks)
+    for name, plan in by_name("edge", chunks, method="progapsageofficial").items():
+        assert (plan.mechanisms, plan.status) == (theirs[name].mechanisms, "refuted")
     edge = {"perturbation": "asymmetric"}
     for name, plan in by_name("edge", edge, method="progapsage").items():
         other = by_name("edge", edge)[name]
@@ -434,6 +445,7 @@ def test_missing_and_wrong_settings_are_one_line():
         ("sage", "node", NODE),
         ("sage", "node", NODE | {"inference": "exact"}),
         ("progapsage", "node", NODE),
+        ("progapsageofficial", "node", NODE),
     ],
 )
 def test_statement(method, level, setting):
@@ -460,7 +472,7 @@ def test_statement(method, level, setting):
         assert "perturbed graph" in made.inference_privacy
         assert "perturbed graph" in [release.what for release in made.releases]
     else:
-        exact = "inference" in setting or method == "progapsage"
+        exact = "inference" in setting or method != "sage"
         assert set(kinds) == {"fixed_size_dpsgd"} | (set() if exact else {"gaussian"})
         assert ("exact rows" in made.inference_privacy) is exact
         assert ("one noisy aggregate" in made.inference_privacy) is not exact

@@ -78,6 +78,14 @@ class Node(ReplaceableTraining):
         return None if value == "noisy" else value
 
 
+class ProgapsEdgeOfficial(ProgapsPublic):
+    """ProGAP's EdgeRand as its code runs it."""
+
+    perturbation: Literal["asymmetric_chunks"] = Field(
+        "asymmetric_chunks", description="how the graph is perturbed: as the authors' code does it"
+    )
+
+
 class ProgapsNode(PrivateTraining):
     """ProGAP's DP-GNN: one message-passing layer, no noise at inference."""
 
@@ -106,8 +114,8 @@ def release_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:
     return plan_settings(level, setting)
 
 
-#: The id of ProGAP's baselines.
-PROGAPS = "progapsage"
+#: The ids of ProGAP's baselines, and of these as the authors' code runs them.
+PROGAPS, PROGAPS_OFFICIAL = "progapsage", "progapsageofficial"
 METHOD = "graphdp.methods.sage.method"
 STAGES = (
     BOUND_DEGREE,
@@ -127,6 +135,12 @@ STAGES = (
         store=ROWS,
     ),
 )
+_PROGAPS_TITLES = {
+    "none": "ProGAP's GraphSAGE",
+    "edge": "ProGAP's EdgeRand",
+    "node": "ProGAP's DP-GNN",
+}
+_PROGAPS_WORDS = Words(edges="Out-edges of a node, as messages to others, in training alone.")
 CARDS = (
     Card(
         name="sage",
@@ -161,11 +175,20 @@ CARDS = (
             "--max-degree 100",
         ),
         last_epoch=("node",),
-        level_titles={
-            "none": "ProGAP's GraphSAGE",
-            "edge": "ProGAP's EdgeRand",
-            "node": "ProGAP's DP-GNN",
-        },
-        words=Words(edges="Out-edges of a node, as messages to others, in training alone."),
+        level_titles=_PROGAPS_TITLES,
+        words=_PROGAPS_WORDS,
+    ),
+    Card(
+        name=PROGAPS_OFFICIAL,
+        title="ProGAP's SAGE",
+        levels={"edge": ProgapsEdgeOfficial, "node": ProgapsNode},
+        plan=plan_settings,
+        analyses="graphdp.methods.sage.plan:progaps_implemented",
+        stages=STAGES,
+        look=("#949494", ">"),
+        as_implemented_of=PROGAPS,
+        last_epoch=("node",),
+        level_titles=_PROGAPS_TITLES,
+        words=_PROGAPS_WORDS,
     ),
 )

@@ -19,6 +19,8 @@ and the plan holds it once. With `adjacency: node_replace` (DPDGC's DP-SAGE) tha
 ProGAP's baselines (its section 5.2; id "progapsage") are GraphSAGE, EdgeRand and DP-GNN in the same
 three places, with another network (`graphdp.training.JumpingSage`). Their DP-GNN bounds out-degrees
 alone, which is what D + 1 samples take, and predicts from sums of rows of any norm without noise.
+As their code runs them (id "progapsageofficial") EdgeRand draws in chunks, and DP-GNN clips rows
+instead of samples (`SubGraphs.clipped_row_sum`).
 
 `plan.py` states all of it.
 """
@@ -32,7 +34,7 @@ import numpy as np
 from graphdp.coins import Coins
 from graphdp.graphs import perturbation
 from graphdp.methods.block import Block, Run
-from graphdp.methods.sage import PROGAPS, plan_settings
+from graphdp.methods.sage import PROGAPS, PROGAPS_OFFICIAL, plan_settings
 from graphdp.methods.settings import key
 from graphdp.privacy import calibrated
 from graphdp.privacy.execution import Execution
@@ -89,7 +91,7 @@ def _network(block: Block, setting: dict[str, Any]):
     node = block.level == "node"
     graph, depth = block.graph, 1 if node else setting["mp_layers"]
     shape = graph.num_features, setting["hidden"], depth, graph.num_classes
-    if block.method == PROGAPS:
+    if block.method in (PROGAPS, PROGAPS_OFFICIAL):
         return JumpingSage(*shape, batch_norm=not node)
     return Sage(*shape, batch_norm=not node, dropout=setting.get("dropout", 0.0))
 
@@ -168,6 +170,7 @@ def _fit_private(block: Block, settings: list[dict[str, Any]], masks, cache) -> 
                 steps=planned.run.count,
                 max_grad_norm=planned.run.max_grad_norm,
                 noise_std=planned.run.noise_std,
+                rows=block.method == PROGAPS_OFFICIAL,
             ),
             noise=block.noise_source,
             observe=_watched(block, seed),
@@ -220,7 +223,7 @@ def _sums(
     from graphdp.methods.release_runs import release_runs
     from graphdp.releases.aggregation import Release, sum_in_edges
 
-    if block.method == PROGAPS:
+    if block.method in (PROGAPS, PROGAPS_OFFICIAL):
         for seed, setting in runs:
             rows = embeddings[seed, key(setting)]
             sums = sum_in_edges(_bounded(block, seed, setting, masks), rows)

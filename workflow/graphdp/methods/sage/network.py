@@ -24,6 +24,7 @@ from graphdp.privacy.execution import Execution
 from graphdp.progress import progress
 from graphdp.rng import generator
 from graphdp.training.descent import Observer
+from graphdp.training.inputs import add_rows
 from graphdp.training.layout import Layout
 from graphdp.training.members import Member, like_of
 from graphdp.training.networks import JumpingSage, Sage
@@ -39,12 +40,17 @@ _NORM_EPS = 1e-6  # as in `training.private`: rounds the clipping factor down
 class FixedSizeDP:
     """DP-Adam: exactly `steps` rounds, each of `batch_size` training nodes drawn uniformly without
     replacement, independently of the other rounds; clipped gradients are summed, noise of standard
-    deviation `noise_std` is added, and the sum divided by `batch_size`."""
+    deviation `noise_std` is added, and the sum divided by `batch_size`.
+
+    rows: clip rows of the union of a batch's sub-graphs and not samples, as ProGAP's code does
+    (`SubGraphs.clipped_row_sum`).
+    """
 
     batch_size: int
     steps: int
     max_grad_norm: float
     noise_std: float
+    rows: bool = False
 
 
 @dataclass(frozen=True)
@@ -102,7 +108,11 @@ def train_private(
     steps = range(training.steps)
     for _ in progress(steps, label) if label else steps:
         batch = member.train[fixed_size_sample(member.train.size, training.batch_size, batches)]
-        clipped = samples.clipped_sum(values[0], batch, targets, training.max_grad_norm, memory_mb)
+        clip = training.max_grad_norm
+        if training.rows:
+            clipped = samples.clipped_row_sum(values[0], batch, targets, clip)
+        else:
+            clipped = samples.clipped_sum(values[0], batch, targets, clip, memory_mb)
         noisy = clipped[None]
         drawn.add(noisy, std)
         if observe:
@@ -295,11 +305,8 @@ class SubGraphs:
         sample's gradients are Σ x gᵀ and Σ g over its places."""
         places, present = self._pad(batch)
         run = _Pass(parameters(self.network, values))
-        with torch.no_grad():
-            x0 = self._x.take(places.flatten())
-            z0 = x0.times(run.p["base0.weight"]) + run.p["base0.bias"]
-            z0 = z0.unflatten(0, places.shape)
-        z0.requires_grad_()
+        x0, z0 = self._first(run.p, places.flatten())
+        z0 = z0.unflatten(0, places.shape).requires_grad_()
         h = _base(self.network, run, z0)
         sums = (h[:, 1:] * present[:, 1:, None]).sum(1)
         logits = _readout(self.network, run, sums, h[:, 0])
@@ -318,14 +325,81 @@ class SubGraphs:
                     weights[parameter] = x, g
         return x0, g0, weights, vectors  # padding has g = 0
 
+    def _first(self, p: dict[str, Tensor], nodes: Tensor) -> tuple[Any, Tensor]:
+        """The features of nodes, and what the first linear map gives of them."""
+        with torch.no_grad():
+            x0 = self._x.take(nodes)
+            return x0, x0.times(p["base0.weight"]) + p["base0.bias"]
+
+    def clipped_row_sum(
+        self, values: Tensor, batch: np.ndarray, labels: Tensor, clip: float
+    ) -> Tensor:
+        """Σ of the gradients of rows clipped to norm `clip`, as ProGAP's code has it: (P,).
+
+        The code passes a batch's sub-graphs as one graph, their union, through the network, and
+        Opacus takes every row that a layer reads for a sample. A node is a row, whichever samples
+        it belongs to; its gradient, of the mean loss times the number of rows, is clipped by
+        itself. A node's label turns the rows of all that send to it, and its features those of all
+        that send to where it sends: in-degrees bound how far the sum moves, not out-degrees.
+
+        Source: sisaman/ProGAP, core/methods/gnn/node.py and core/data/loader/node.py; Opacus
+        1.6.0, `GradSampleModule` (loss_reduction "mean"), against which a test holds it.
+        """
+        degrees, neighbours = self._in_lists(batch)
+        nodes, places = np.unique(np.concatenate([batch, neighbours]), return_inverse=True)
+        offsets = np.concatenate([[0], np.cumsum(degrees)])
+        nodes, places, offsets, asked = (
+            torch.from_numpy(part).to(values.device) for part in (nodes, places, offsets, batch)
+        )
+        own, senders = places.split([len(batch), len(neighbours)])
+        run = _Pass(parameters(self.network, values))
+        x0, z0 = self._first(run.p, nodes)
+        h = _base(self.network, run, z0.requires_grad_())
+        sums = F.embedding_bag(senders, h, offsets, mode="sum", include_last_offset=True)
+        logits = _readout(self.network, run, sums, h[own])
+        loss = F.cross_entropy(logits, labels[asked]) * len(nodes)
+        g0, *others = torch.autograd.grad(loss, (z0, *run.outputs.values()))
+        # Maps of H⁰ have all rows, those behind the sums the rows of the batch.
+        everyone = torch.arange(len(nodes), device=values.device)
+        maps = [
+            (name, inputs, g, everyone if name.startswith("base") else own)
+            for (name, inputs), g in zip(run.inputs.items(), others, strict=True)
+        ]
+        squares = (x0.squared_norms() + 1) * g0.square().sum(1)
+        for _, inputs, g, rows in maps:
+            add_rows(squares, rows, g.square().sum(1))
+            for parameter, x in inputs.items():
+                if run.p[parameter].ndim == 1:
+                    part = (x.detach() * g).square().sum(1)
+                else:
+                    part = x.detach().square().sum(1) * g.square().sum(1)
+                add_rows(squares, rows, part)
+        factors = (clip / (squares.sqrt() + _NORM_EPS)).clamp(max=1.0)[:, None]
+        total = torch.zeros_like(values)
+        into = parameters(self.network, total)
+        x0.add_gradient(into["base0.weight"], g0 * factors)
+        into["base0.bias"].add_((g0 * factors).sum(0))
+        for name, inputs, g, rows in maps:
+            clipped = g * factors[rows]
+            into[f"{name}.bias"].add_(clipped.sum(0))
+            for parameter, x in inputs.items():
+                vector, x = run.p[parameter].ndim == 1, x.detach()
+                into[parameter].add_((x * clipped).sum(0) if vector else x.T @ clipped)
+        return total
+
+    def _in_lists(self, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """How many in-neighbours each node of a batch has, and these, one list after the other."""
+        degrees = np.diff(self._indptr)[batch]
+        starts = np.repeat(self._indptr[batch] - (np.cumsum(degrees) - degrees), degrees)
+        return degrees, self._indices[starts + np.arange(int(degrees.sum()))]
+
     def _pad(self, batch: np.ndarray) -> tuple[Tensor, Tensor]:
         """Nodes of the places (B, P), int64, and whether each is one, as numbers 0 and 1."""
-        degrees = np.diff(self._indptr)[batch]
+        degrees, neighbours = self._in_lists(batch)
         places = np.zeros((len(batch), int(degrees.max(initial=0)) + 1), np.int64)
         places[:, 0] = batch
         filled = np.arange(1, places.shape[1]) <= degrees[:, None]
-        starts = np.repeat(self._indptr[batch] - (np.cumsum(degrees) - degrees), degrees)
-        places[:, 1:][filled] = self._indices[starts + np.arange(int(degrees.sum()))]
+        places[:, 1:][filled] = neighbours
         present = np.concatenate([np.ones((len(batch), 1), bool), filled], 1)
         device = self._like.device
         return (

@@ -301,39 +301,50 @@ def analyses(level: str, settings: dict[str, Any], num_train: int | None) -> tup
 
 _UNION_ROWS = (
     "The official code clips, of each batch, the gradient of every row of the union of its "
-    "sub-graphs, not that of every sample. A node's features change the rows of all in-neighbours "
-    "of the nodes that it sends to, and in-degrees are not bounded: no finite number of rows is "
-    "known."
+    "sub-graphs, not that of every sample. A node's label turns the rows of all its in-neighbours, "
+    "and in-degrees are not bounded: no finite number of rows is known."
 )
 
 
 def progaps_analyses(
     level: str, settings: dict[str, Any], num_train: int | None
 ) -> tuple[Plan, ...]:
-    """The bases of ProGAP's baselines (its section 5.2; sisaman/ProGAP, core/methods/gnn).
+    """The bases of ProGAP's baselines (its section 5.2).
 
     edge: EdgeRand releases what `sage` does. node: DP-GNN's rounds are those of `sage` with exact
     inference. That it bounds out-degrees alone changes no number: with lists sampled alone, node
     r's row enters the sub-graphs of its at most D kept out-neighbours and its own, N_g = D + 1,
-    whatever in-lists are. Those D lose the row of r where r takes no part (bounded in-lists let
+    however long in-lists are. Those D lose the row of r where r takes no part (bounded in-lists let
     another take its place), which `sensitivity.clipped_group_gradient_sum` covers: 2C each. Where a
-    node is removed, others sample anew, and their number is not bounded, as for `sage`.
-
-    As implemented, no ε is known at node level: read in the source, and per-row gradients seen by
-    running Opacus, which the code calls, on a union of two sub-graphs.
+    node is removed others sample anew, and how many is not bounded, as for `sage`.
     """
     exact = {"inference": "exact"} if level == "node" else {}
     plans = [replace(p, method="progapsage") for p in analyses(level, settings | exact, num_train)]
     if level != "node":
         return tuple(plans)
-    (rounds,) = plans[0].mechanisms
-    return tuple(
-        replace(
-            plan,
-            assumptions=(_UNION_ROWS, *plan.assumptions[1:]),
-            mechanisms=(UnnoisedRelease(query=rounds.query, phase=rounds.phase),),
-        )
-        if plan.basis == "as_implemented"
-        else plan
-        for plan in plans
+    published, _, *corrected = plans  # what `sage` has as implemented is of GAP's code
+    return published, _of_union_rows(published), *corrected
+
+
+def progaps_implemented(
+    level: str, settings: dict[str, Any], num_train: int | None
+) -> tuple[Plan, ...]:
+    """The bases of ProGAP's baselines as its code runs them (sisaman/ProGAP, core/methods/gnn): the
+    printed ε, and that none is known to hold, of EdgeRand's chunks or DP-GNN's rows."""
+    plans = progaps_analyses(level, settings, num_train)
+    if level == "node":
+        claim = replace(plans[0], assumptions=_of_union_rows(plans[0]).assumptions)
+        others = (replace(claim, adjacency=a) for a in ("participant", "node_replace"))
+        plans = (claim, *map(_of_union_rows, (claim, *others)))
+    return tuple(replace(plan, method="progapsageofficial") for plan in plans)
+
+
+def _of_union_rows(published: Plan) -> Plan:
+    """What is known of DP-GNN's rounds where rows are clipped: nothing."""
+    (rounds,) = published.mechanisms
+    return replace(
+        published,
+        basis="as_implemented",
+        assumptions=(_UNION_ROWS, *published.assumptions[1:]),
+        mechanisms=(UnnoisedRelease(query=rounds.query, phase=rounds.phase),),
     )
