@@ -418,7 +418,8 @@ def test_clipped_rows_are_those_of_opacus_on_a_union_of_sub_graphs(clip, kind):
     hooked = opacus.GradSampleModule(theirs, loss_reduction="mean")
     sources = np.searchsorted(union, np.concatenate(lists))
     targets = np.searchsorted(union, np.repeat(batch, [len(own) for own in lists]))
-    logits = hooked(dense(x)[union], torch.from_numpy(np.stack([sources, targets])))
+    given = dense(x)[union].requires_grad_()  # Opacus hooks modules that pass a gradient on
+    logits = hooked(given, torch.from_numpy(np.stack([sources, targets])))
     own = torch.from_numpy(np.searchsorted(union, batch))
     F.cross_entropy(logits[own], torch.from_numpy(LABELS[batch])).backward()
     rows = {n: q.grad_sample for n, q in theirs.named_parameters()}
