@@ -27,7 +27,9 @@ from graphdp.graphs.perturbation import (
 )
 
 EPSILONS = {"asymmetric": {"link": 1.8, "density": 0.2}, "edge_rand": {"link": 2.0},
-            "lap_graph": {"link": 1.9, "density": 0.1}}  # fmt: skip
+            "lap_graph": {"link": 1.9, "density": 0.1},
+            "asymmetric_chunks": {"link": 1.8, "density": 0.2}}  # fmt: skip
+SYMMETRIC = tuple(kind for kind in PERTURBATIONS if kind != "asymmetric_chunks")
 
 
 def random_graph(nodes: int, edges: int, seed: int = 0):
@@ -206,6 +208,98 @@ def test_every_pair_flips_with_the_stated_probability(kind, monkeypatch):
         assert_binomial(int(totals[i, j]), draws, 1 - goes if true[i, j] else add)
 
 
+def directed_graph(nodes: int, chance: float, seed: int):
+    truth = np.random.default_rng(seed).random((nodes, nodes)) < chance
+    np.fill_diagonal(truth, False)
+    return truth, csr_from_edges(*np.nonzero(truth), nodes, symmetrise=False)
+
+
+def test_chunks_flip_by_the_density_of_their_own_targets(monkeypatch):
+    """Brute force over all entries of 8 nodes in chunks of 3, 3 and 2 targets, against p q and
+    (1 - p) q as the authors' code computes them; 56 exact tests, together below 6e-7."""
+    monkeypatch.setattr(perturbation, "CHUNK", 3)
+    monkeypatch.setattr(perturbation, "noisy_count", lambda count, epsilon, coins: count)
+    truth, graph = directed_graph(8, 0.3, 4)
+    draws, p = 2000, 1 / (1 + math.exp(-EPSILONS["asymmetric_chunks"]["link"]))
+    totals = sum(dense(draw(graph, "asymmetric_chunks", seed)) for seed in range(draws))
+    densities = []
+    for i, j in itertools.permutations(range(8), 2):
+        first = j // 3 * 3  # rows of the authors' matrix are targets
+        d = truth[:, first : first + 3].mean()
+        q = min(1, d / (2 * p * d - p - d + 1))
+        assert_binomial(int(totals[i, j]), draws, p * q if truth[i, j] else (1 - p) * q)
+        densities.append(d)
+    assert len(set(densities)) == 3  # chunks that differ, and rows that would not
+
+
+def test_noise_of_a_chunks_density_is_that_for_a_whole_matrix(monkeypatch):
+    """Of a density of r n entries, Laplace noise of scale 1 / (n² ε_d): of the count r / (n ε_d).
+    The last of the chunks has 40 targets."""
+    asked = []
+
+    def spy(count, epsilon, coins):
+        asked.append((count, epsilon))
+        return count
+
+    monkeypatch.setattr(perturbation, "noisy_count", spy)
+    truth, graph = directed_graph(1040, 0.004, 5)
+    draw(graph, "asymmetric_chunks", 1)
+    rows = [500, 500, 40]
+    assert [count for count, _ in asked] == [
+        truth[:, a : a + r].sum() for a, r in zip((0, 500, 1000), rows, strict=True)
+    ]
+    for (_, epsilon), r in zip(asked, rows, strict=True):
+        assert 1 / epsilon / (r * 1040) == pytest.approx(1 / (1040**2 * 0.2), rel=1e-12)
+
+
+def test_chunks_do_not_keep_their_epsilon(monkeypatch):
+    """The last of 100 nodes has a chunk of its own. Nobody sends to it, or one does: its noisy
+    count costs 0.1 ε n / r = 10 where ε = 1 is claimed. Whether something comes out there, by exact
+    bounds of 1500 draws each: fails by chance with probability at most 1e-8 (5e-9 each)."""
+    monkeypatch.setattr(perturbation, "CHUNK", 99)
+    claimed = {"link": 0.9, "density": 0.1}
+    draws, heard = 1500, {}
+    for world, ends in (("there", ([0], [99])), ("not", ([], []))):
+        graph = csr_from_edges(*np.array(ends, np.int64), 100, symmetrise=False)
+        heard[world] = sum(
+            bool((draw(graph, "asymmetric_chunks", seed, claimed)[1] == 99).any())
+            for seed in range(draws)
+        )
+    least = stats.beta.ppf(5e-9, heard["there"], draws - heard["there"] + 1)
+    most = stats.beta.ppf(1 - 5e-9, heard["not"] + 1, draws - heard["not"])
+    assert math.log(least / most) > 2 * sum(claimed.values())
+
+
+@pytest.mark.parametrize("entries", [1, 2])
+def test_an_edge_costs_what_is_derived_for_chunks(entries, monkeypatch):
+    """Which counts an edge moves, and the ε of all that it moves: n ε_d / r for each count and
+    ε_link for each entry, at most `entries` times that of the smallest chunk."""
+    monkeypatch.setattr(perturbation, "CHUNK", 4)
+    nodes, parts = 10, EPSILONS["asymmetric_chunks"]
+    bound = entries * (parts["link"] + parts["density"] * nodes / 2)  # chunks of 4, 4 and 2
+
+    def counts(ends):
+        found = []
+        monkeypatch.setattr(
+            perturbation, "noisy_count", lambda n, epsilon, coins: found.append((n, epsilon)) or n
+        )
+        sources, targets = np.array(sorted(ends)).T
+        draw(csr_from_edges(sources, targets, nodes, symmetrise=False), "asymmetric_chunks", 1)
+        return found
+
+    truth, _ = directed_graph(nodes, 0.3, 6)
+    edges = set(zip(*np.nonzero(truth | truth.T), strict=True)) | {(8, 9), (9, 8)}
+    with_all, most = counts(edges), 0.0
+    for i, j in edges:
+        without = counts(edges - set([(i, j), (j, i)][:entries]))
+        moved = zip(with_all, without, strict=True)
+        spent = sum(abs(a - b) * epsilon for (a, epsilon), (b, _) in moved)
+        spent += entries * parts["link"]
+        assert spent <= bound * (1 + 1e-12)
+        most = max(most, spent)
+    assert most == pytest.approx(bound)
+
+
 def test_lap_graph_draws_as_if_every_pair_had_noise(monkeypatch):
     """Against the plain mechanism on all pairs: the share of true edges that it keeps. Fisher's
     exact test of two proportions, failure probability 1e-7."""
@@ -234,7 +328,7 @@ def test_lap_graph_draws_as_if_every_pair_had_noise(monkeypatch):
     assert 0.05 < kept[0] / trials < 0.95  # the comparison is about something
 
 
-@pytest.mark.parametrize("kind", PERTURBATIONS)
+@pytest.mark.parametrize("kind", SYMMETRIC)
 def test_output_is_symmetric_without_loops_and_repeatable(kind):
     graph = random_graph(300, 900)
     first, again, other = draw(graph, kind, 5), draw(graph, kind, 5), draw(graph, kind, 6)

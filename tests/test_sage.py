@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import json
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -12,19 +13,38 @@ import torch.nn.functional as F
 from scipy import sparse, stats
 
 from graphdp.data.csbm import csbm
-from graphdp.data.graph import csr_from_edges, in_edges
+from graphdp.data.graph import InEdges, csr_from_edges, in_edges
 from graphdp.errors import GraphDPError
 from graphdp.graphs import degree
 from graphdp.methods.block import Block
-from graphdp.methods.registry import card
-from graphdp.methods.sage import Edge, Node, Public, plan_settings, release_settings
+from graphdp.methods.registry import analyses, card
+from graphdp.methods.sage import (
+    Edge,
+    Node,
+    ProgapsEdge,
+    ProgapsNode,
+    ProgapsPublic,
+    Public,
+    plan_settings,
+    release_settings,
+)
 from graphdp.methods.sage import method as sage
 from graphdp.methods.sage import network as model
 from graphdp.methods.sage.plan import sage_plan
-from graphdp.methods.settings import distinct
+from graphdp.methods.settings import distinct, key
 from graphdp.releases import aggregation
 from graphdp.releases.cache import AggregateCache
-from graphdp.training import DPAdam, FullBatch, GraphInputs, Member, Sage, layers, predict, train
+from graphdp.training import (
+    DPAdam,
+    FullBatch,
+    GraphInputs,
+    JumpingSage,
+    Member,
+    Sage,
+    layers,
+    predict,
+    train,
+)
 from graphdp.training.features import SharedDense, SharedSparse
 from graphdp.training.inputs import Neighbours, Scratch
 from graphdp.training.layout import Layout, Stack
@@ -142,6 +162,103 @@ def test_network_against_pyg_layer_by_layer(mp_layers, kind, symmetrise, dropout
                 np.testing.assert_allclose(after[f"{name}.{part}"], getattr(norm, part), rtol=1e-8)
 
 
+def pygs(network):
+    """ProGAP's baseline of torch's and PyG's own modules, layer by layer as its code builds it."""
+    from torch_geometric.nn import GraphSAGE
+
+    class Theirs(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            width, mean = network.hidden, network.batch_norm
+
+            def norm():
+                kind = torch.nn.BatchNorm1d if mean else partial(torch.nn.GroupNorm, 1)
+                return kind(width)
+
+            self.base0, self.base0_norm = torch.nn.Linear(FEATURES, width), norm()
+            self.sage = GraphSAGE(
+                width, width, network.mp_layers, width, act=F.selu, jk="cat", norm=norm(),
+                aggr="mean" if mean else "sum", normalize=True, root_weight=True,
+            )  # fmt: skip
+            self.jump_norm, self.head = norm(), torch.nn.Linear(width, network.classes)
+
+        def forward(self, x, edge_index):
+            h = self.base0_norm(F.selu(self.base0(x)))
+            h = F.selu(self.jump_norm(self.sage(h, edge_index)))
+            return self.head(h)
+
+    return Theirs().double()
+
+
+def their_name(name: str) -> str:
+    """Ours -> what PyG's model calls the parameter or statistic."""
+    module, _, part = name.partition(".")
+    if module == "jump":
+        return f"sage.lin.{part}"
+    if module.startswith("conv"):
+        k = module[4:].removesuffix("_norm")
+        if module.endswith("_norm"):
+            return f"sage.norms.{k}.{part}"
+        own = {"weight": "lin_l.weight", "bias": "lin_l.bias", "root": "lin_r.weight"}
+        return f"sage.convs.{k}.{own[part]}"
+    return name
+
+
+@pytest.mark.parametrize("mp_layers", [1, 3])
+@pytest.mark.parametrize(("kind", "symmetrise"), [("dense", True), ("sparse", False)])
+@pytest.mark.parametrize("batch_norm", [True, False])
+def test_progaps_network_against_pygs_graphsage(mp_layers, kind, symmetrise, batch_norm):
+    """`GraphSAGE(jk="cat")` between a linear layer and a head, with the same weights: two members
+    side by side, outputs, gradients and statistics; then the outputs in evaluation mode."""
+    pytest.importorskip("torch_geometric")
+    network = JumpingSage(FEATURES, 16, mp_layers, CLASSES, batch_norm=batch_norm)
+    indptr, indices = graph(symmetrise=symmetrise)
+    assert (np.diff(in_edges(indptr, indices).indptr) == 0).any()  # a mean over nobody
+    sources = np.repeat(np.arange(NODES), np.diff(indptr))
+    edge_index = torch.from_numpy(np.stack([sources, indices]).astype(np.int64))
+    like = torch.empty(0, dtype=torch.float64)
+    layout = Layout(network, Neighbours(in_edges(indptr, indices), like))
+    drawn = [layout.initial(np.random.default_rng(s)) for s in (5, 6)]
+    stack = Stack(layout, *(torch.from_numpy(np.stack(part)) for part in zip(*drawn, strict=True)))
+    stack.values += 0.1 * torch.from_numpy(np.random.default_rng(9).normal(size=layout.size))
+    start = [Stack(layout, m.values.clone(), m.running.clone()).arrays() for m in stack.members]
+    x = features(kind).astype(np.float64)
+    source = SharedSparse(x, layout, like) if kind == "sparse" else SharedDense(x, like)
+    block = source.block([0, 1], [np.arange(NODES)] * 2, training=True)
+    scratch = Scratch(like)
+    ours, tape = layers.forward_training(stack, block, scratch)
+    ours = ours.clone()
+    gradients = stack.gradients()
+    for delta in layers.backward(stack, tape, 2 * ours, gradients, scratch):
+        delta.add_to(gradients)
+    evaluated, _ = layers.forward(stack, block, Scratch(like))
+    for s in range(2):
+        theirs = pygs(network)
+        missing = theirs.load_state_dict(
+            {their_name(name): torch.from_numpy(value) for name, value in start[s].items()},
+            strict=False,
+        )
+        assert not missing.unexpected_keys
+        assert all(name.endswith("num_batches_tracked") for name in missing.missing_keys)
+        out = theirs(dense(x), edge_index)
+        torch.testing.assert_close(ours[s].T, out.detach(), rtol=1e-8, atol=1e-10)
+        out.square().sum().backward()
+        found = Stack(layout, gradients.values[s : s + 1]).arrays()
+        for name, parameter in theirs.named_parameters():
+            own = {their_name(mine): value for mine, value in found.items()}[name]
+            if batch_norm and name == "sage.lin.bias":
+                assert parameter.grad.abs().max() < 1e-8 and not own.any()  # the norm absorbs it
+                continue
+            np.testing.assert_allclose(own, parameter.grad.numpy(), rtol=1e-7, atol=1e-8)
+        after, state = stack.members[s].arrays(), theirs.state_dict()
+        for name in layout.running:
+            np.testing.assert_allclose(after[name], state[their_name(name)], rtol=1e-8, atol=1e-12)
+        theirs.eval()
+        torch.testing.assert_close(
+            evaluated[s].T, theirs(dense(x), edge_index).detach(), rtol=1e-8, atol=1e-10
+        )
+
+
 def network_norms(mp_layers):
     return ["base0_norm", "base1_norm", *(f"conv{k}_norm" for k in range(mp_layers))]
 
@@ -211,8 +328,8 @@ def test_training_keeps_the_asked_checkpoint():
 # --- node level -----------------------------------------------------------------------------------
 
 
-def private_network():
-    return Sage(FEATURES, 16, 1, CLASSES, batch_norm=False)
+def private_network(whose=Sage):
+    return whose(FEATURES, 16, 1, CLASSES, batch_norm=False)
 
 
 def subgraph_loss(network, values, x, lists, node):
@@ -231,22 +348,39 @@ def subgraph_loss(network, values, x, lists, node):
     return F.cross_entropy(logits, torch.from_numpy(LABELS[node : node + 1]))
 
 
+def progaps_loss(network, values, x, lists, node):
+    """As `subgraph_loss`, of PyG's modules on the sub-graph alone."""
+    p = model.parameters(network, values)
+    state = {their_name(name): v.T if v.ndim == 2 else v for name, v in p.items()}
+    nodes = [node, *lists[node]]
+    edge_index = torch.stack([torch.arange(1, len(nodes)), torch.zeros(len(nodes) - 1).long()])
+    logits = torch.func.functional_call(pygs(network).float(), state, (x[nodes], edge_index))
+    return F.cross_entropy(logits[:1], torch.from_numpy(LABELS[node : node + 1]))
+
+
+#: Of each network of DP-GNN the loss of one sample.
+LOSSES = {Sage: subgraph_loss, JumpingSage: progaps_loss}
+
+
+@pytest.mark.parametrize("whose", LOSSES)
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
-def test_per_sample_gradients_against_autograd(kind):
-    network = private_network()
+def test_per_sample_gradients_against_autograd(kind, whose):
+    network = private_network(whose)
     indptr, indices = graph(edges=90, symmetrise=False, seed=8)
     edges = in_edges(indptr, indices)
     x = features(kind)
     lists = [edges.indices[edges.indptr[v] : edges.indptr[v + 1]] for v in range(NODES)]
     assert min(map(len, lists)) == 0 < max(map(len, lists))  # isolated nodes among them
     values = model.initial(network, np.random.default_rng(4)).float()
+    if whose is JumpingSage:  # norms whose weights are not all 1, nor their biases 0
+        values += 0.2 * torch.from_numpy(np.random.default_rng(6).normal(size=len(values))).float()
     samples = model.SubGraphs(network, x, edges, torch.empty(0))
     batch = np.arange(0, NODES, 2)
     ours = samples.per_sample(values, batch, torch.from_numpy(LABELS))
     expected = []
     for node in batch:
         leaf = values.clone().requires_grad_()
-        loss = subgraph_loss(network, leaf, dense(x), lists, int(node))
+        loss = LOSSES[whose](network, leaf, dense(x), lists, int(node))
         expected.append(torch.autograd.grad(loss, leaf)[0])
     expected = torch.stack(expected)
     torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-5)
@@ -258,6 +392,63 @@ def test_per_sample_gradients_against_autograd(kind):
         torch.testing.assert_close(total, factors @ expected, rtol=1e-4, atol=1e-4)
     one = samples.clipped_sum(values, batch[:1], torch.from_numpy(LABELS), 1e-3, 1000)
     assert one.norm() <= 1e-3
+
+
+@pytest.mark.parametrize(("clip", "kind"), [(1e-3, "sparse"), (0.3, "dense"), (1e6, "sparse")])
+def test_clipped_rows_are_those_of_opacus_on_a_union_of_sub_graphs(clip, kind):
+    """PyG's modules on the union of a batch's sub-graphs under Opacus' hooks, which ProGAP's code
+    calls: clips at which all rows, some and none are cut."""
+    opacus = pytest.importorskip("opacus")
+    from torch_geometric.nn import Linear
+
+    linear = opacus.grad_sample.linear.compute_linear_grad_sample
+    opacus.grad_sample.register_grad_sampler(Linear)(linear)
+    network = private_network(JumpingSage)
+    indptr, indices = graph(edges=90, symmetrise=False, seed=8)
+    edges, x = in_edges(indptr, indices), features(kind)
+    values = model.initial(network, np.random.default_rng(4)).float()
+    values += 0.2 * torch.from_numpy(np.random.default_rng(6).normal(size=len(values))).float()
+    batch = np.arange(0, NODES, 2)
+    lists = [edges.indices[edges.indptr[v] : edges.indptr[v + 1]] for v in batch]
+    union = np.unique(np.concatenate([batch, *lists]))
+    assert len(batch) < len(union) < len(batch) + sum(map(len, lists))  # shared in-neighbours
+    theirs = pygs(network).float()
+    p = model.parameters(network, values)
+    theirs.load_state_dict({their_name(n): v.T if v.ndim == 2 else v for n, v in p.items()})
+    hooked = opacus.GradSampleModule(theirs, loss_reduction="mean")
+    sources = np.searchsorted(union, np.concatenate(lists))
+    targets = np.searchsorted(union, np.repeat(batch, [len(own) for own in lists]))
+    given = dense(x)[union].requires_grad_()  # Opacus hooks modules that pass a gradient on
+    logits = hooked(given, torch.from_numpy(np.stack([sources, targets])))
+    own = torch.from_numpy(np.searchsorted(union, batch))
+    F.cross_entropy(logits[own], torch.from_numpy(LABELS[batch])).backward()
+    rows = {n: q.grad_sample for n, q in theirs.named_parameters()}
+    assert {len(one) for one in rows.values()} == {len(union)}
+    norms = sum(one.flatten(1).square().sum(1) for one in rows.values()).sqrt()
+    factors = (clip / norms).clamp(max=1)
+    samples = model.SubGraphs(network, x, edges, torch.empty(0))
+    total = samples.clipped_row_sum(values, batch, torch.from_numpy(LABELS), clip)
+    for name, found in model.parameters(network, total).items():
+        expected = torch.einsum("n,n...->...", factors, rows[their_name(name)])
+        expected = expected.T if found.ndim == 2 else expected
+        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4 * min(clip, 1))
+
+
+def test_one_label_turns_the_rows_of_all_in_neighbours():
+    """Why 2 (D + 1) C is no bound where rows are clipped: 60 nodes of one out-edge each (D = 1)
+    send to one node, whose label changes. Where samples are clipped its own alone turns."""
+    senders, clip, bound = 60, 1e-3, 2 * 2 * 1e-3
+    network = JumpingSage(2, 8, 1, 2, batch_norm=False)
+    edges = InEdges(np.array([0, senders, *[senders] * senders]), np.arange(1, senders + 1))
+    x = np.tile(np.array([[1.0, 0.0]], np.float32), (senders + 1, 1))
+    samples = model.SubGraphs(network, x, edges, torch.empty(0))
+    values = model.initial(network, np.random.default_rng(0)).float()
+    labels = [torch.full((senders + 1,), label) for label in (0, 1)]
+    asked = np.array([0])
+    rows = [samples.clipped_row_sum(values, asked, own, clip) for own in labels]
+    assert (rows[0] - rows[1]).norm() > 1.9 * senders * clip > 25 * bound
+    one = [samples.clipped_sum(values, asked, own, clip, 100) for own in labels]
+    assert (one[0] - one[1]).norm() <= 2 * clip
 
 
 @pytest.mark.parametrize("places", [2, 8, 9, 40])
@@ -279,9 +470,10 @@ def test_norms_of_gradients_hold_where_their_terms_cancel(places):
     torch.testing.assert_close(found, exact, rtol=rtol, atol=0)
 
 
-def test_a_node_enters_the_samples_of_its_out_neighbours_and_its_own_only():
+@pytest.mark.parametrize("whose", LOSSES)
+def test_a_node_enters_the_samples_of_its_out_neighbours_and_its_own_only(whose):
     """What N_g = D + 1 counts: change one node's features and see whose gradient moves."""
-    network = private_network()
+    network = private_network(whose)
     indptr, indices = graph(edges=90, symmetrise=False, seed=8)
     edges = in_edges(indptr, indices)
     values = model.initial(network, np.random.default_rng(4)).float()
@@ -329,7 +521,9 @@ def test_private_training_learns_and_counts_its_rounds():
     np.testing.assert_allclose(norms, 1, atol=1e-5)
     edges = in_edges(*graph())
     sums = aggregation.sum_in_edges(edges, fitted.embedding)
-    logits = model.logits_of(fitted.parameters, fitted.embedding, sums.astype(np.float32))
+    logits = model.logits_of(
+        private_network(), fitted.parameters, fitted.embedding, sums.astype(np.float32)
+    )
     accuracy = (logits.argmax(1) == LABELS)[member().train].mean()
     assert accuracy > 0.6
     # The readout from sums is the network of `forward` with rows of norm 1 below it.
@@ -372,14 +566,14 @@ def small():
     return csbm(400, 12, 8.0, 3.25, 0.5, 1)
 
 
-def make_block(graph, level, settings, seeds=(0, 1), **changes):
+def make_block(graph, level, settings, seeds=(0, 1), method="sage", **changes):
     epsilon = {"none": "inf", "edge": "4", "node": "8"}[level]
     block = Block(
-        graph=graph, dataset="small", method="sage", level=level, epsilon=epsilon,
+        graph=graph, dataset="small", method=method, level=level, epsilon=epsilon,
         seeds=list(seeds), study_seed=7, split_rule="shared", study="study", **changes,
     )  # fmt: skip
     entries = calibrate_cell(
-        "small", "sage", level, epsilon,
+        "small", method, level, epsilon,
         distinct([plan_settings(level, setting) for setting in settings]),
         [block.split(0).train.size], graph.num_edges, "auto", num_nodes=graph.num_nodes,
     )  # fmt: skip
@@ -421,7 +615,9 @@ def test_the_perturbed_graph_is_drawn_once_for_all_depths(small, monkeypatch):
 
 
 def test_the_shares_of_epsilon_reach_the_perturbation(small, monkeypatch):
-    settings = edge_settings(perturbation=["asymmetric", "edge_rand", "lap_graph"])
+    settings = edge_settings(
+        perturbation=["asymmetric", "edge_rand", "lap_graph", "asymmetric_chunks"]
+    )
     block = make_block(small, "edge", settings, seeds=(0,))
     given = {}
 
@@ -436,7 +632,20 @@ def test_the_shares_of_epsilon_reach_the_perturbation(small, monkeypatch):
         "asymmetric": pytest.approx({"density": 0.4, "link": 3.6}),
         "edge_rand": {"link": 4.0},
         "lap_graph": pytest.approx({"density": 0.04, "link": 3.96}),
+        "asymmetric_chunks": pytest.approx({"density": 0.4, "link": 3.6}),
     }
+
+
+def test_chunks_are_of_entries_whether_or_not_that_is_asked_for(small):
+    settings = edge_settings(perturbation=["asymmetric_chunks"], directed=[None, True])
+    assert settings[0] == settings[1] and "directed" not in settings[0]
+    block = make_block(small, "edge", settings[:1], seeds=(0,))
+    graphs = sage.perturb(block, [release_settings("edge", settings[0])])
+    ((name, (indptr, indices)),) = graphs.items()
+    assert name == (0, "asymmetric_chunks")
+    shape = (small.num_nodes, small.num_nodes)
+    matrix = sparse.csr_array((np.ones(len(indices)), indices, indptr), shape=shape)
+    assert (matrix != matrix.T).nnz > 0
 
 
 def test_a_directed_graph_is_perturbed_entry_by_entry(small):
@@ -462,9 +671,9 @@ def test_level_none_learns_from_the_graph_and_reads_nothing_else(small):
     assert fitted[0][2].test_accuracy > 0.8
 
 
-def node_settings(**changes):
+def node_settings(kind=Node, **changes):
     return [
-        Node(epochs=2, batch_size=64, max_degree=max_degree, **changes).model_dump(
+        kind(epochs=2, batch_size=64, max_degree=max_degree, **changes).model_dump(
             exclude_none=True
         )
         for max_degree in (3, 5)
@@ -543,6 +752,7 @@ def test_exact_inference_is_the_sum_without_noise_and_all_noise_is_trainings(sma
     masks, cache = node_masks(small, (0,)), AggregateCache(tmp_path / "cache")
     models = sage.fit(block, settings, masks, cache, {})
     assert all(one.noise_std == 0 for one in cache.ledger)
+    shape = Sage(small.num_features, 16, 1, small.num_classes, batch_norm=False)
     for _, setting, fitted in models:
         assert set(fitted.executed) == {"classifier"}
         keep = masks[f"{setting['max_degree']}-both_degrees"][0]
@@ -550,15 +760,122 @@ def test_exact_inference_is_the_sum_without_noise_and_all_noise_is_trainings(sma
         sums = np.zeros_like(fitted.embedding)
         for v in range(small.num_nodes):
             sums[v] = fitted.embedding[edges.indices[edges.indptr[v] : edges.indptr[v + 1]]].sum(0)
-        logits = model.logits_of(fitted.parameters, fitted.embedding, sums)
+        logits = model.logits_of(shape, fitted.parameters, fitted.embedding, sums)
         assert (logits.argmax(1) == fitted.predictions).mean() > 0.999  # ties by rounding
     rows.write_rows(tmp_path / "rows.csv", models, block)  # what was run is what was planned
     written = pd.read_csv(tmp_path / "rows.csv")
     assert len(written) == 2 and (written["epsilon_status"] == "refuted").all()
 
 
+def progaps_models(small, cache, seeds=(0, 1), method="progapsage"):
+    """ProGAP's DP-GNN with its block, its degree masks and its settings."""
+    settings = node_settings(ProgapsNode, max_grad_norm=0.5)
+    assert "degree_bound" not in settings[0] and "inference" not in settings[0]
+    block = make_block(small, "node", settings, seeds, method)
+    masks = {
+        f"{d}": {s: degree.bound_out_degree(small.indptr, small.indices, d, s) for s in seeds}
+        for d in (3, 5)
+    }
+    return block, masks, sage.fit(block, settings, masks, cache, {})
+
+
+@pytest.mark.parametrize("method", ["progapsage", "progapsageofficial"])
+def test_progaps_dp_gnn_runs_the_plan(method, small, tmp_path, monkeypatch):
+    """Rounds, batch size and noise of the gradient sum; no release for inference; out-lists of at
+    most D, in-lists of more."""
+    given, original = [], model.train_private
+
+    def spy(network, x, labels, edges, member, training, **options):
+        given.append((network, training, np.diff(edges.indptr).max()))
+        return original(network, x, labels, edges, member, training, **options)
+
+    monkeypatch.setattr(model, "train_private", spy)
+    cache = AggregateCache(tmp_path / "cache")
+    block, masks, models = progaps_models(small, cache, method=method)
+    num_train = block.split(0).train.size
+    for (network, training, in_degree), (_, setting, fitted) in zip(given, models, strict=True):
+        plan = analyses(method, "node", plan_settings("node", setting), num_train)[0]
+        (dpsgd,) = plan.mechanisms
+        noise = block.phase(plan_settings("node", setting), 0, "classifier").noise_multiplier
+        assert network == JumpingSage(small.num_features, 16, 1, small.num_classes, False)
+        assert training.steps == dpsgd.steps == fitted.rounds == 2 * num_train // 64
+        assert training.rows is (method == "progapsageofficial")
+        assert training.batch_size == dpsgd.batch_size == 64
+        group = setting["max_degree"] + 1
+        assert dpsgd.group == group
+        assert training.noise_std == pytest.approx(noise * 2 * group * 0.5)
+        assert in_degree > setting["max_degree"]
+        assert set(fitted.executed) == {"classifier"}
+    assert cache.ledger == []
+    rows.write_rows(tmp_path / "rows.csv", models, block)  # what was run is what was planned
+    written = pd.read_csv(tmp_path / "rows.csv")
+    assert len(written) == 4 and (written["epsilon_status"] == "refuted").all()
+    longer = {
+        bound: {s: np.ones_like(keep) for s, keep in of.items()} for bound, of in masks.items()
+    }
+    with pytest.raises(GraphDPError, match="out-edges where the plan accounts 3"):
+        sage.fit(block, [models[0][1]], longer, cache, {})
+
+
+def test_what_progaps_dp_gnn_predicts_tells_of_neighbours_without_noise(small, tmp_path):
+    """The sums are exact, of rows of any norm, and the same weights predict otherwise for a node
+    when a neighbour's features change, by as much in every call."""
+    block, masks, models = progaps_models(small, AggregateCache(tmp_path), (0,))
+    seed, setting, fitted = models[0]
+    network = JumpingSage(small.num_features, 16, 1, small.num_classes, False)
+    edges = in_edges(*degree.apply_mask(small.indptr, small.indices, masks["3"][seed]))
+    target = int(np.diff(edges.indptr).argmax())
+    neighbour = int(edges.indices[edges.indptr[target]])
+
+    def logits(x):
+        flat = [fitted.parameters[name].ravel() for name in Layout(network).shapes]
+        values = torch.from_numpy(np.concatenate(flat))
+        h = model.SubGraphs(network, x, edges, torch.empty(0)).embedding(values).numpy()
+        assert np.abs(np.linalg.norm(h, axis=1) - 1).max() > 0.1
+        own = dataclasses.replace(block, graph=dataclasses.replace(small, x=x))
+        ((sums, drawn),) = sage._sums(
+            own, [(seed, setting)], masks, None, {(seed, key(setting)): h}
+        )
+        exact = np.zeros_like(h)
+        for v in range(small.num_nodes):
+            exact[v] = h[edges.indices[edges.indptr[v] : edges.indptr[v + 1]]].sum(0)
+        np.testing.assert_allclose(sums, exact, rtol=1e-5, atol=1e-5)
+        assert drawn is None
+        return model.logits_of(network, fitted.parameters, h, sums)
+
+    before, other = logits(small.x), small.x.copy()
+    assert (before.argmax(1) == fitted.predictions).mean() > 0.999  # ties by rounding
+    other[neighbour] += 3
+    moved = np.abs(logits(other) - before).max(1)
+    assert moved[target] > 1e-3
+    np.testing.assert_array_equal(logits(other), logits(other))
+    sent = small.indices[small.indptr[neighbour] : small.indptr[neighbour + 1]]
+    assert set(np.flatnonzero(moved).tolist()) <= {neighbour, *sent.tolist()}
+
+
+def test_progaps_edgerand_reads_one_perturbed_graph_in_its_own_network(small, monkeypatch):
+    settings = [ProgapsEdge(epochs=3, mp_layers=k).model_dump(exclude_none=True) for k in (1, 2)]
+    block = make_block(small, "edge", settings, (0,), "progapsage")
+    perturbed = sage.perturb(block, [release_settings("edge", settings[0])])
+    blind = dataclasses.replace(
+        small, indptr=np.zeros_like(small.indptr), indices=small.indices[:0]
+    )
+    seen = sage.fit(block, settings, {}, None, perturbed)
+    blindly = sage.fit(dataclasses.replace(block, graph=blind), settings, {}, None, perturbed)
+    for (*_, setting, one), (*_, other) in zip(seen, blindly, strict=True):
+        np.testing.assert_array_equal(one.predictions, other.predictions)
+        assert one.parameters["jump.weight"].shape == (16, 16 * setting["mp_layers"])
+
+
+def test_progaps_graphsage_learns_from_the_graph(small):
+    settings = [ProgapsPublic(mp_layers=2, epochs=60).model_dump(exclude_none=True)]
+    block = make_block(small, "none", settings, (0,), "progapsage")
+    assert sage.fit(block, settings, {}, None, {})[0][2].test_accuracy > 0.8
+
+
 def test_node_level_keeps_the_last_epoch_whatever_the_study_says():
     assert card("sage").checkpoint("node", "best_validation") == "last"
+    assert card("progapsage").checkpoint("node", "best_validation") == "last"
     assert card("sage").checkpoint("edge", "best_validation") == "best_validation"
     assert card("gap").checkpoint("node", "best_validation") == "best_validation"
     assert card("gap").checkpoint("node", "last") == "last"

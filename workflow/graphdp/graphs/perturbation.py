@@ -1,18 +1,20 @@
 """Graph perturbation: one ε-private release of all edges of a graph.
 
-Three mechanisms, each in time and memory proportional to the edges that go in and come out:
+Four mechanisms, each in time and memory proportional to the edges that go in and come out:
 
 - asymmetric: randomised response whose ones are thinned so that the expected number of edges
   stays as it is (Imola, Murakami and Chaudhuri, USENIX Security 2022, as GAP's
   baseline SAGE-EDP uses it, section 7.2), with a private estimate of that number;
 - edge_rand: randomised response (Wu et al., LinkTeller, IEEE S&P 2022, EdgeRand);
 - lap_graph: Laplace noise on every pair, of which the largest are kept, as many as a private
-  estimate of the number of edges says (Wu et al., LapGraph).
+  estimate of the number of edges says (Wu et al., LapGraph);
+- asymmetric_chunks: asymmetric as GAP's, ProGAP's and DPDGC's code runs it, an estimate for every
+  500 nodes, whose noise is too small for the ε that it claims (`_respond_in_chunks`).
 
 What is protected is one **undirected** edge. A pair i < j is perturbed once and then stands in both
 directions, so its ε is spent once. Of a directed graph every ordered pair is perturbed on its own,
 and one **directed** edge is protected. (For the two directed entries of a connection that spends ε
-twice.)
+twice.) asymmetric_chunks does that on any graph.
 
 The set of nodes is public. Pairs i < j of n nodes are numbered by rows: N = n (n - 1) / 2.
 """
@@ -26,10 +28,13 @@ import scipy.sparse as sp
 
 from graphdp import io
 from graphdp.coins import Coins
-from graphdp.data.graph import csr_from_edges
+from graphdp.data.graph import csr_from_edges, in_edges
 from graphdp.errors import GraphDPError
 
-PERTURBATIONS = ("asymmetric", "edge_rand", "lap_graph")
+PERTURBATIONS = ("asymmetric", "edge_rand", "lap_graph", "asymmetric_chunks")
+
+#: Rows of the adjacency matrix that the authors' code perturbs at a time.
+CHUNK = 500
 
 #: Peak memory of a perturbation per undirected edge that comes out, in bytes (a test holds it).
 BYTES_PER_EDGE = 100
@@ -45,7 +50,7 @@ def perturb(
     directed: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw a perturbed graph: (Σ epsilons)-DP for adding or removing one undirected edge, or with
-    `directed` one directed edge.
+    `directed` one directed edge; but asymmetric_chunks is that under neither.
 
     Args:
       indptr, indices: int64 (n + 1,), int32 (m,): CSR of a graph without self-loops, undirected
@@ -55,18 +60,17 @@ def perturb(
         edges, which edge_rand does not read.
       coins: those of this release (`graphdp.coins` says how far they are from ideal ones).
       max_edges: largest number of edges that memory allows (see `BYTES_PER_EDGE`).
-      directed: perturb the ordered pairs (i, j), each on its own.
+      directed: perturb the ordered pairs (i, j), each on its own, as asymmetric_chunks always does.
 
     Returns:
-      CSR of the perturbed graph, as the input: symmetric unless `directed`, without self-loops.
+      CSR of the perturbed graph, as the input: symmetric unless ordered pairs were perturbed,
+      without self-loops.
 
     Raises:
       GraphDPError: the graph is directed and `directed` is not set, an ε is not above 0, or too
         many edges would come out.
     """
     nodes = len(indptr) - 1
-    pairs = (_Entries if directed else _Pairs)(nodes)
-    edges = pairs.of_graph(indptr, indices)
     needed = ("link",) if perturbation == "edge_rand" else ("link", "density")
     if perturbation not in PERTURBATIONS:
         raise GraphDPError(
@@ -77,6 +81,11 @@ def perturb(
             f"{perturbation} needs an ε above 0 for {' and '.join(needed)}, got {dict(epsilons)}"
         )
     link = epsilons["link"]
+    if perturbation == "asymmetric_chunks":
+        targets, sources = _respond_in_chunks(indptr, indices, epsilons, coins, max_edges)
+        return csr_from_edges(sources, targets, nodes, symmetrise=False)
+    pairs = (_Entries if directed else _Pairs)(nodes)
+    edges = pairs.of_graph(indptr, indices)
     if perturbation == "edge_rand":
         goes, add = edge_rand_probabilities(link)
         if add * pairs.count > max_edges:
@@ -90,17 +99,23 @@ def perturb(
     else:
         estimate = noisy_count(len(edges), epsilons["density"], coins)
         estimate = min(max(estimate, 0), pairs.count)
-        if estimate > max_edges:
-            raise GraphDPError(
-                f"{perturbation} at ε {sum(epsilons.values()):g} makes about {estimate:.3g} edges "
-                f"and memory allows {max_edges:.3g}; raise memory_mb"
-            )
+        _check_room(perturbation, estimate, epsilons, max_edges)
         if perturbation == "asymmetric":
             goes, add = asymmetric_probabilities(link, estimate / max(pairs.count, 1))
             noisy = _respond(edges, pairs.count, goes, add, coins)
         else:
             noisy = _largest(edges, pairs.count, link, estimate, coins)
     return csr_from_edges(*pairs.ends(noisy), nodes, symmetrise=not directed)
+
+
+def _check_room(
+    perturbation: str, edges: int, epsilons: Mapping[str, float], max_edges: int
+) -> None:
+    if edges > max_edges:
+        raise GraphDPError(
+            f"{perturbation} at ε {sum(epsilons.values()):g} makes about {edges:.3g} edges "
+            f"and memory allows {max_edges:.3g}; raise memory_mb"
+        )
 
 
 def edge_rand_probabilities(epsilon: float) -> tuple[float, float]:
@@ -146,6 +161,44 @@ def _respond(edges: np.ndarray, pairs: int, goes: float, add: float, coins: Coin
     """Each edge goes with probability `goes`, each other pair appears with `add`, all apart."""
     stay = edges[~coins.flips(len(edges), goes)]
     return np.concatenate([stay, _non_edges(edges, coins.successes(pairs - len(edges), add))])
+
+
+def _respond_in_chunks(
+    indptr: np.ndarray,
+    indices: np.ndarray,
+    epsilons: Mapping[str, float],
+    coins: Coins,
+    max_edges: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Asymmetric randomised response of the directed entries, `CHUNK` targets at a time, each with
+    an estimate of its own density: (targets, sources), int64 each.
+
+    The r targets of a chunk have r n entries. To their density the authors' code adds Laplace noise
+    for the sensitivity 1/n² of a whole matrix, where one entry moves it by 1/(r n). So of "density"
+    ε_d a chunk's count has noise of scale r / (n ε_d), and costs ε_d n / r, not ε_d. Chunks are of
+    different entries, so a directed entry costs ε_link + ε_d n / r with r of the smallest chunk,
+    and an undirected edge, two entries in chunks of their own, at most twice that.
+
+    Two things differ, both of which read no edge: the count's noise is of whole numbers, and of the
+    n entries on the diagonal, which that code answers as well, none comes out.
+    Source: sisaman/GAP and sisaman/ProGAP, AsymmetricRandResponse; thupchnsky/dp-gnn has it of GAP.
+    """
+    nodes = len(indptr) - 1
+    incoming = in_edges(indptr, indices)
+    entries = _Entries(nodes)
+    edges = entries.of_graph(incoming.indptr, incoming.indices)
+    drawn, made = [np.empty(0, np.int64)], 0
+    for row in range(0, nodes, CHUNK):
+        rows = min(CHUNK, nodes - row)
+        start, count = row * entries.others, rows * (nodes - 1)
+        first, last = np.searchsorted(edges, [start, start + count])
+        estimate = noisy_count(int(last - first), epsilons["density"] * nodes / rows, coins)
+        estimate = min(max(estimate, 0), count)
+        made += estimate
+        _check_room("asymmetric_chunks", made, epsilons, max_edges)
+        goes, add = asymmetric_probabilities(epsilons["link"], estimate / (rows * nodes))
+        drawn.append(start + _respond(edges[first:last] - start, count, goes, add, coins))
+    return entries.ends(np.concatenate(drawn))
 
 
 def _largest(edges: np.ndarray, pairs: int, epsilon: float, count: int, coins: Coins) -> np.ndarray:

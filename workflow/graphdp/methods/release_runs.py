@@ -36,7 +36,7 @@ def release_runs(
     for bound, indices in by_mask.items():
         keep = masks[bound[0]][bound[1]] if bound else None
         if bound:
-            _check_bound(block, keep, parse_bound(bound[0])[0])
+            check_bound(block, keep, parse_bound(bound[0])[0])
         wanted = [release(*runs[i]) for i in indices]
         names = cache.release(block.graph, keep, wanted)
         for index, name, one in zip(indices, names, wanted, strict=True):
@@ -44,12 +44,13 @@ def release_runs(
     return made
 
 
-def _check_bound(block: Block, keep: np.ndarray, max_degree: int) -> None:
-    """Refuse edges that leave a node more out-edges than its sums' sensitivity is for."""
+def check_bound(block: Block, keep: np.ndarray, max_degree: int) -> None:
+    """Refuse edges that leave a node more out-edges than the plan is for: the sensitivity of sums,
+    and how many sub-graphs a node is in."""
     kept = np.concatenate([[0], np.cumsum(keep)])
     most = int(np.diff(kept[block.graph.indptr]).max(initial=0))
     if most > max_degree:
         raise GraphDPError(
-            f"aggregation: a node has {most} out-edges where the plan accounts {max_degree}; the ε "
-            "of this model does not hold; run the bound_degree stage again"
+            f"degree bound: a node has {most} out-edges where the plan accounts {max_degree}; the "
+            "ε of this model does not hold; run the bound_degree stage again"
         )

@@ -3,7 +3,14 @@
 from graphdp.training.features import GraphInputs, StageInputs
 from graphdp.training.fit import predict, train
 from graphdp.training.members import DPAdam, Fitted, FullBatch, Member
-from graphdp.training.networks import MLP, Encoder, HopClassifier, Sage, StageClassifier
+from graphdp.training.networks import (
+    MLP,
+    Encoder,
+    HopClassifier,
+    JumpingSage,
+    Sage,
+    StageClassifier,
+)
 
 __all__ = [
     "MLP",
@@ -13,6 +20,7 @@ __all__ = [
     "FullBatch",
     "GraphInputs",
     "HopClassifier",
+    "JumpingSage",
     "Member",
     "Sage",
     "StageClassifier",

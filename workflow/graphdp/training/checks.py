@@ -8,7 +8,14 @@ from scipy import sparse
 from graphdp.errors import GraphDPError
 from graphdp.training.features import GraphInputs, StageInputs
 from graphdp.training.members import DPAdam, FullBatch, Member, check_checkpoint
-from graphdp.training.networks import Dropout, HopClassifier, Sage, StageClassifier, leaves
+from graphdp.training.networks import (
+    Dropout,
+    HopClassifier,
+    JumpingSage,
+    Sage,
+    StageClassifier,
+    leaves,
+)
 
 
 def check(network, features, labels, members, training, checkpoint) -> np.ndarray:
@@ -31,7 +38,7 @@ def check(network, features, labels, members, training, checkpoint) -> np.ndarra
     if isinstance(training, DPAdam):
         if network.batch_norm:
             raise GraphDPError("batch norm mixes samples: DP training needs batch_norm=False")
-        if isinstance(network, Sage):
+        if isinstance(network, Sage | JumpingSage):
             raise GraphDPError("message passing mixes samples: train Sage by sage.train_private")
         if any(isinstance(layer, Dropout) for layer in leaves(network.sequence)):
             raise GraphDPError("dropout is not for DP training: leave it out")
@@ -58,7 +65,7 @@ def _check_features(network, features, num_nodes: int, members: int) -> None:
                 shape = given.shape
             if shape != expected:
                 raise GraphDPError(f"a member's hop inputs have shape {shape}, not {expected}")
-    elif isinstance(network, Sage):
+    elif isinstance(network, Sage | JumpingSage):
         expected = (num_nodes, network.in_features)
         if not isinstance(features, GraphInputs) or features.features.shape != expected:
             raise GraphDPError(f"a Sage network needs GraphInputs with features {expected}")

@@ -22,7 +22,13 @@ from graphdp.training.inputs import Neighbours, Scratch
 from graphdp.training.layers import forward
 from graphdp.training.layout import Layout, Stack
 from graphdp.training.members import DPAdam, Fitted, FullBatch, Member, like_of
-from graphdp.training.networks import HopClassifier, Network, Sage, StageClassifier
+from graphdp.training.networks import (
+    HopClassifier,
+    JumpingSage,
+    Network,
+    Sage,
+    StageClassifier,
+)
 
 #: (positions of the members, parameters (S, P) before the step, noisy sum of clipped gradients
 #: (S, P)): what a noisy round computes and releases. The tensors are the trainer's own.
@@ -53,7 +59,8 @@ def train(
 
     features: float32 (n, f), dense or `scipy.sparse`, shared by all members; for a `HopClassifier`
     a sequence with, per member, an array (n, hops + 1, d) or a list of hops + 1 arrays (n, d); for
-    a `StageClassifier` its `StageInputs`, for a `Sage` its `GraphInputs`. labels: int64 (n,), or
+    a `StageClassifier` its `StageInputs`, for a `Sage` or
+    `JumpingSage` its `GraphInputs`. labels: int64 (n,), or
     (len(members), n) where they differ. checkpoint: "best_validation" keeps the first epoch of
     highest validation accuracy, "last" the last epoch. device: "auto" takes CUDA if there is one.
     memory_mb: members are trained in chunks that fit into this many MiB. label: names the work in
@@ -113,7 +120,7 @@ def predict(
 
 
 def _layout(network: Network, features: Any, like: Tensor) -> Layout:
-    graph = Neighbours(features.edges, like) if isinstance(network, Sage) else None
+    graph = Neighbours(features.edges, like) if isinstance(network, Sage | JumpingSage) else None
     return Layout(network, graph)
 
 
@@ -121,7 +128,7 @@ def _shared(network: Network, features: Any, layout: Layout, like: Tensor) -> Fe
     """The matrix that all members read, if there is one."""
     if isinstance(network, StageClassifier):
         features = features.features if network.reads_features else None
-    elif isinstance(network, Sage):
+    elif isinstance(network, Sage | JumpingSage):
         features = features.features
     if features is None or isinstance(network, HopClassifier):
         return None

@@ -106,6 +106,8 @@ class Neighbours:
         self.num_nodes = edges.num_nodes
         self._in = _bags(edges, like)
         self._out = _bags(edges.reversed(), like)
+        #: 1 / in-degree of each node (1 without in-neighbours): sums become means, (n,).
+        self.shares = torch.from_numpy(1 / np.diff(edges.indptr).clip(1)).to(like)
 
     def sums(self, x: Tensor) -> Tensor:
         """Aᵀ x, over the in-neighbours of each node: (n, columns)."""

@@ -27,6 +27,7 @@ from graphdp.training.networks import (
     Convolution,
     Dropout,
     GroupNorm,
+    Jumping,
     Layer,
     Linear,
     Normalise,
@@ -141,6 +142,12 @@ def _forward(
                     for branch, own in zip(layer.branches, x, strict=True)
                 ]
                 x, embedding = _concatenate(parts, scratch), parts[-1]
+            case Jumping():
+                parts = []
+                for part in layer.parts:
+                    x, _ = _forward(stack, part, x, scratch)
+                    parts.append(x)
+                x = _concatenate(parts, scratch)
             case NormalisedLinear():
                 x, _ = normalised_linear(layer, stack, x, scratch)
             case Convolution():
@@ -201,6 +208,14 @@ def _forward_training(
                     tapes.append(saved)
                 x = _concatenate(parts, scratch)
                 tape.append(tapes)
+            case Jumping():
+                parts, tapes = [], []
+                for part in layer.parts:
+                    x, saved = _forward_training(stack, part, x, scratch, weights, masks)
+                    parts.append(x)
+                    tapes.append(saved)
+                x = _concatenate(parts, scratch)
+                tape.append(tapes)
             case NormalisedLinear():
                 x, saved = normalised_linear(layer, stack, x, scratch)
                 tape.append(saved)
@@ -253,7 +268,8 @@ def _backward(
     gradients: Stack,
     scratch: Scratch,
     deltas: list[AnyDelta],
-) -> None:
+) -> Tensor:
+    """As `backward`; returns the gradient at the input of the layers, where that is no data."""
     for index, (layer, saved) in reversed(list(enumerate(zip(layers, tape, strict=True)))):
         match layer:
             case Branches():
@@ -261,6 +277,12 @@ def _backward(
                 for branch, part, own in zip(layer.branches, parts, saved, strict=True):
                     if branch:  # works in place on its part: nobody else reads that
                         _backward(stack, branch, own, part, gradients, scratch, deltas)
+            case Jumping():
+                *parts, g = g.split(layer.outputs, 1)
+                for part, own in zip(reversed(layer.parts), reversed(saved), strict=True):
+                    g = _backward(stack, part, own, g, gradients, scratch, deltas)
+                    if parts:  # what reads the part's output besides the next part
+                        g = g.add_(parts.pop())
             case NormalisedLinear():
                 deltas.append(NormalisedDelta(layer, saved[0], saved[2], g))
                 g = normalised_linear_backward(layer, stack, saved, g, scratch)
@@ -289,6 +311,7 @@ def _backward(
                 # d(x/‖x‖) = (g - y⟨y, g⟩)/‖x‖; below the floor the norm counts as constant.
                 along = torch.mul(g, y, out=scratch("work", g.shape)).sum(1, keepdim=True)
                 g = g.addcmul_(y, along.mul_(norms > NORMALISE_EPS), value=-1).mul_(inverse)
+    return g
 
 
 def _tensor(block: Block) -> Tensor:
@@ -324,8 +347,11 @@ def _selu(layer: Selu, x: Tensor, scratch: Scratch) -> Tensor:
 def _convolution(
     layer: Convolution, stack: Stack, x: Tensor, scratch: Scratch
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """W Aᵀx + b + V x, and what its backward pass needs: x and Aᵀx."""
-    sums = _over_nodes(stack.layout.neighbours.sums, x, f"sums {layer.name}", scratch)
+    """W Aᵀx + b + V x, and what its backward pass needs: x and Aᵀx (or the means)."""
+    neighbours = stack.layout.neighbours
+    sums = _over_nodes(neighbours.sums, x, f"sums {layer.name}", scratch)
+    if layer.mean:
+        sums.mul_(neighbours.shares)
     weight, root = (stack[f"{layer.name}.{name}"][:, 0] for name in ("weight", "root"))
     shape = (len(x), layer.outputs, x.shape[-1])
     y = torch.bmm(weight.transpose(1, 2), sums, out=scratch(layer.name, shape))
@@ -340,7 +366,7 @@ def _convolution_backward(
     gradients: Stack,
     scratch: Scratch,
 ) -> Tensor:
-    """dx = A Wᵀg + Vᵀg."""
+    """dx = A Wᵀg + Vᵀg, where means are taken with Wᵀg over the in-degrees."""
     inputs = dict(zip(("root", "weight"), saved, strict=True))
     for name, x in inputs.items():
         gradients[f"{layer.name}.{name}"][:, 0].baddbmm_(x, g.transpose(1, 2))
@@ -348,7 +374,10 @@ def _convolution_backward(
     weight, root = (stack[f"{layer.name}.{name}"][:, 0] for name in ("weight", "root"))
     name, shape = f"g {layer.name}", (len(g), layer.inputs, g.shape[-1])
     through = torch.bmm(weight, g, out=scratch("work", shape))
-    dx = _over_nodes(stack.layout.neighbours.transposed_sums, through, name, scratch)
+    neighbours = stack.layout.neighbours
+    if layer.mean:
+        through.mul_(neighbours.shares)
+    dx = _over_nodes(neighbours.transposed_sums, through, name, scratch)
     return dx.baddbmm_(root, g)
 
 

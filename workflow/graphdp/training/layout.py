@@ -20,6 +20,7 @@ from graphdp.training.networks import (
     Branches,
     Convolution,
     GroupNorm,
+    Jumping,
     Linear,
     Network,
     leaves,
@@ -71,6 +72,8 @@ class Layout:
         for layer in self.layers:
             if isinstance(layer, Branches):  # their other inputs, and the concatenation twice
                 total += 3 * layer.outputs * len(layer.branches)
+            if isinstance(layer, Jumping):
+                total += 2 * layer.outputs * len(layer.parts)
         return total
 
     def initial(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -38,7 +38,10 @@ class NormalisedLinear(Linear):
 @dataclass(frozen=True)
 class Convolution(Linear):
     """GraphSAGE's layer (one group), W Σ h_u + b + V h_v over the in-neighbours u of node v: PyG's
-    `SAGEConv(aggr="sum", root_weight=True)`. The parameter "root" is V. Rows are all nodes."""
+    `SAGEConv(aggr="sum", root_weight=True)`, or aggr="mean" with `mean` (0 over no neighbours). The
+    parameter "root" is V. Rows are all nodes."""
+
+    mean: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,17 @@ class Branches:
     outputs: int  # of each branch
 
 
-Layer = Linear | BatchNorm | GroupNorm | Dropout | Selu | Normalise | Branches
+@dataclass(frozen=True)
+class Jumping:
+    """Sequences of layers, each on the output of the one before; the outputs of all concatenated:
+    a Jumping Knowledge network's "cat" (Xu et al., ICML 2018). Each ends in a SELU of its own name,
+    whose output lasts."""
+
+    parts: tuple[tuple["Layer", ...], ...]
+    outputs: int  # of each part
+
+
+Layer = Linear | BatchNorm | GroupNorm | Dropout | Selu | Normalise | Branches | Jumping
 
 
 def _activation(
@@ -295,14 +308,63 @@ class Sage:
         return (*layers, Linear("head", width, self.classes))
 
 
-Network = MLP | Encoder | HopClassifier | StageClassifier | Sage
+@dataclass(frozen=True)
+class JumpingSage:
+    """GraphSAGE as ProGAP's baselines have it: a linear layer, `mp_layers` = K message-passing
+    layers, Jumping Knowledge, a linear head.
+
+        H⁰ = norm(selu(W X + b))
+        Hᵏ = selu(norm(unit(W_k agg(Hᵏ⁻¹) + b_k + V_k Hᵏ⁻¹)))   k = 1..K
+        logits = head(selu(norm(J [H¹ .. Hᴷ] + c)))
+
+    agg: the mean over the in-neighbours, and batch norm; or without `batch_norm` (node level) the
+    sum, and group norm with one group. ProGAP, sections 5.2 and 5.3, has one layer before, one
+    after, and Jumping Knowledge. The rest is its code's (sisaman/ProGAP, core/modules/gnn.py,
+    core/nn/gnn.py, core/methods/gnn): PyG's `GraphSAGE(jk="cat", normalize=True)`, SELU before the
+    norm in the first layer alone, norm and SELU after the linear map of the concatenation.
+    """
+
+    in_features: int
+    hidden: int
+    mp_layers: int
+    classes: int
+    batch_norm: bool
+
+    def __post_init__(self):
+        _check(self, mp_layers=1)
+
+    @property
+    def sequence(self) -> tuple[Layer, ...]:
+        width, norm = self.hidden, BatchNorm if self.batch_norm else GroupNorm
+        return (
+            Linear("base0", self.in_features, width),
+            Selu("base0_norm"),
+            norm("base0_norm", width),
+            Jumping(tuple(self._convolution(k) for k in range(self.mp_layers)), width),
+            Linear("jump", width * self.mp_layers, width, absorbed=self.batch_norm),
+            norm("jump_norm", width, *["jump.bias"] * self.batch_norm),
+            Selu("jump_norm"),
+            Linear("head", width, self.classes),
+        )
+
+    def _convolution(self, k: int) -> tuple[Layer, ...]:
+        norm = BatchNorm if self.batch_norm else GroupNorm
+        return (
+            Convolution(f"conv{k}", self.hidden, self.hidden, mean=self.batch_norm),
+            Normalise(),
+            norm(f"conv{k}_norm", self.hidden),
+            Selu(f"conv{k}_norm"),
+        )
+
+
+Network = MLP | Encoder | HopClassifier | StageClassifier | Sage | JumpingSage
 
 
 def leaves(layers: Sequence[Layer]) -> Iterator[Layer]:
     """The layers in order, one by one: those of branches follow each other."""
     for layer in layers:
-        if isinstance(layer, Branches):
-            for branch in layer.branches:
-                yield from leaves(branch)
+        if isinstance(layer, Branches | Jumping):
+            for part in layer.branches if isinstance(layer, Branches) else layer.parts:
+                yield from leaves(part)
         else:
             yield layer

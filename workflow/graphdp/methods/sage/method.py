@@ -1,4 +1,4 @@
-"""The GraphSAGE baselines (GAP, section 7.2): SAGE-∞, SAGE-EDP and SAGE-NDP.
+"""The GraphSAGE baselines (GAP, section 7.2): SAGE-∞, SAGE-EDP and SAGE-NDP; and ProGAP's.
 
 none   GraphSAGE with sum aggregation and root weights (`graphdp.training.Sage`), full batches
 edge   the same on a perturbed graph (Wu et al., LinkTeller, IEEE S&P 2022), which the `perturb`
@@ -15,10 +15,17 @@ node   DP-GNN (Daigavane et al., Node-Level Differentially Private Graph Neural 
 At node level the last epoch is kept: to validate in between would ask for the sum again each time,
 and the plan holds it once. With `adjacency: node_replace` (DPDGC's DP-SAGE) that sum has noise for
 2√D; training, whose samples have a fixed size and whose bound is one of replacement, is the same.
+
+ProGAP's baselines (its section 5.2; id "progapsage") are GraphSAGE, EdgeRand and DP-GNN in the same
+three places, with another network (`graphdp.training.JumpingSage`). Their DP-GNN bounds out-degrees
+alone, which is what D + 1 samples take, and predicts from sums of rows of any norm without noise.
+As their code runs them (id "progapsageofficial") EdgeRand draws in chunks, and DP-GNN clips rows
+instead of samples (`SubGraphs.clipped_row_sum`).
+
 `plan.py` states all of it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -26,10 +33,11 @@ import numpy as np
 
 from graphdp.coins import Coins
 from graphdp.graphs import perturbation
-from graphdp.methods.block import Block
-from graphdp.methods.sage import plan_settings
+from graphdp.methods.block import Block, Run
+from graphdp.methods.sage import PROGAPS, PROGAPS_OFFICIAL, plan_settings
 from graphdp.methods.settings import key
 from graphdp.privacy import calibrated
+from graphdp.privacy.execution import Execution
 
 
 def release_name(setting: dict[str, Any]) -> str:
@@ -76,21 +84,29 @@ def fit(
     return _fit(block, settings, perturbed)
 
 
+def _network(block: Block, setting: dict[str, Any]):
+    """GAP's GraphSAGE or ProGAP's; at node level one message-passing layer and no batch norm."""
+    from graphdp.training import JumpingSage, Sage
+
+    node = block.level == "node"
+    graph, depth = block.graph, 1 if node else setting["mp_layers"]
+    shape = graph.num_features, setting["hidden"], depth, graph.num_classes
+    if block.method in (PROGAPS, PROGAPS_OFFICIAL):
+        return JumpingSage(*shape, batch_norm=not node)
+    return Sage(*shape, batch_norm=not node, dropout=setting.get("dropout", 0.0))
+
+
 def _fit(block: Block, settings: list[dict[str, Any]], perturbed) -> list:
     """Levels none and edge: those that see the same graph in the same shape train together."""
     from graphdp.data.graph import in_edges
-    from graphdp.training import FullBatch, GraphInputs, Member, Sage, train
+    from graphdp.training import FullBatch, GraphInputs, Member, train
 
     graph, runs = block.graph, block.runs(settings)
     by_graph: dict[Any, dict[Any, list[int]]] = {}
     for index, (seed, setting) in enumerate(runs):
         seen = (seed, release_name(setting)) if block.level == "edge" else None
-        width, depth = setting["hidden"], setting["mp_layers"]
-        dropout = setting.get("dropout", 0.0)
-        shape = Sage(
-            graph.num_features, width, depth, graph.num_classes, batch_norm=True, dropout=dropout
-        )
-        by_graph.setdefault(seen, {}).setdefault((shape, setting["epochs"]), []).append(index)
+        shape = _network(block, setting), setting["epochs"]
+        by_graph.setdefault(seen, {}).setdefault(shape, []).append(index)
     models: list[Any] = [None] * len(runs)
     for seen, groups in by_graph.items():
         edges = in_edges(*(perturbed[seen] if seen else (graph.indptr, graph.indices)))
@@ -110,7 +126,7 @@ def _fit(block: Block, settings: list[dict[str, Any]], perturbed) -> list:
                 checkpoint=block.checkpoint,
                 device=block.device,
                 memory_mb=block.memory_mb,
-                label=f"sage, {shape.mp_layers} layers",
+                label=f"{block.method}, {shape.mp_layers} layers",
                 posteriors=block.posteriors,
             )
             for index, one in zip(indices, fitted, strict=True):
@@ -127,19 +143,13 @@ def _watched(block: Block, seed: int) -> Callable[..., None] | None:
 def _fit_private(block: Block, settings: list[dict[str, Any]], masks, cache) -> list:
     from scipy.special import softmax
 
-    from graphdp.data.graph import in_edges
-    from graphdp.graphs.bounds import bound_name
-    from graphdp.graphs.degree import apply_mask
-    from graphdp.methods.release_runs import release_runs
     from graphdp.methods.sage import network as model
-    from graphdp.releases.aggregation import Release
-    from graphdp.training import Fitted, Member, Sage
+    from graphdp.training import Fitted, Member
 
     graph, runs = block.graph, block.runs(settings)
     trained: dict[tuple[int, str], model.PrivateSage] = {}
     for count, (seed, setting) in enumerate(runs):
         nodes, plan = block.split(seed), plan_settings("node", setting)
-        keep = masks[bound_name(setting)][seed]
         planned = block.phase(plan, seed, "classifier")
         member = Member(
             block.stream(seed, "sage", key(setting)),
@@ -150,44 +160,31 @@ def _fit_private(block: Block, settings: list[dict[str, Any]], masks, cache) -> 
             nodes.test,
         )
         trained[seed, key(setting)] = model.train_private(
-            Sage(graph.num_features, setting["hidden"], 1, graph.num_classes, False),
+            _network(block, setting),
             graph.x,
             graph.y,
-            in_edges(*apply_mask(graph.indptr, graph.indices, keep)),
+            _bounded(block, seed, setting, masks),
             member,
             model.FixedSizeDP(
                 batch_size=planned.run.batch_size,
                 steps=planned.run.count,
                 max_grad_norm=planned.run.max_grad_norm,
                 noise_std=planned.run.noise_std,
+                rows=block.method == PROGAPS_OFFICIAL,
             ),
             noise=block.noise_source,
             observe=_watched(block, seed),
             device=block.device,
             memory_mb=block.memory_mb,
-            label=f"sage {count + 1} of {len(runs)}",
+            label=f"{block.method} {count + 1} of {len(runs)}",
         )
-
-    def inference(seed: int, setting: dict[str, Any]) -> Release:
-        """Aᵀ H⁰ + N(0, σ²), of the trained network's H⁰; or exact, σ = 0."""
-        noisy = "inference" not in setting
-        run = noisy and block.phase(plan_settings("node", setting), seed, "aggregation").run
-        return Release(
-            x0=trained[seed, key(setting)].embedding,
-            hops=1,
-            noise_std=run.noise_std if noisy else 0.0,
-            private=noisy,
-            stream=block.noise_stream(seed, "aggregation", key(setting)),
-            renormalise=False,
-            sensitivity=run.sensitivity if noisy else 0.0,
-        )
-
+    embeddings = {run: one.embedding for run, one in trained.items()}
     results = []
-    for (seed, setting), (name, drawn) in zip(
-        runs, release_runs(block, runs, masks, cache, inference), strict=True
+    for (seed, setting), (sums, drawn) in zip(
+        runs, _sums(block, runs, masks, cache, embeddings), strict=True
     ):
         one, nodes = trained[seed, key(setting)], block.split(seed)
-        logits = model.logits_of(one.parameters, one.embedding, cache.load(name)[0])
+        logits = model.logits_of(_network(block, setting), one.parameters, one.embedding, sums)
         classes = logits.argmax(1)
         right = classes == graph.y
         accuracies = [float(right[part].mean()) for part in (nodes.train, nodes.val, nodes.test)]
@@ -204,3 +201,48 @@ def _fit_private(block: Block, settings: list[dict[str, Any]], masks, cache) -> 
         )
         results.append((seed, setting, fitted))
     return results
+
+
+def _bounded(block: Block, seed: int, setting: dict[str, Any], masks):
+    """The in-edges that the degree bound of a run leaves."""
+    from graphdp.data.graph import in_edges
+    from graphdp.graphs.bounds import bound_name
+    from graphdp.graphs.degree import apply_mask
+    from graphdp.methods.release_runs import check_bound
+
+    keep = masks[bound_name(setting)][seed]
+    check_bound(block, keep, setting["max_degree"])
+    return in_edges(*apply_mask(block.graph.indptr, block.graph.indices, keep))
+
+
+def _sums(
+    block: Block, runs: list[Run], masks, cache, embeddings: dict[tuple[int, str], np.ndarray]
+) -> Iterator[tuple[np.ndarray, Execution | None]]:
+    """What predictions read of in-neighbours, Aᵀ H⁰ of each run, and with what noise it was drawn:
+    one release, in the cache; or exact, and of ProGAP's no release at all."""
+    from graphdp.methods.release_runs import release_runs
+    from graphdp.releases.aggregation import Release, sum_in_edges
+
+    if block.method in (PROGAPS, PROGAPS_OFFICIAL):
+        for seed, setting in runs:
+            rows = embeddings[seed, key(setting)]
+            sums = sum_in_edges(_bounded(block, seed, setting, masks), rows)
+            yield sums.astype(np.float32), None
+        return
+
+    def inference(seed: int, setting: dict[str, Any]) -> Release:
+        """Aᵀ H⁰ + N(0, σ²), of the trained network's H⁰; or exact, σ = 0."""
+        noisy = "inference" not in setting
+        run = noisy and block.phase(plan_settings("node", setting), seed, "aggregation").run
+        return Release(
+            x0=embeddings[seed, key(setting)],
+            hops=1,
+            noise_std=run.noise_std if noisy else 0.0,
+            private=noisy,
+            stream=block.noise_stream(seed, "aggregation", key(setting)),
+            renormalise=False,
+            sensitivity=run.sensitivity if noisy else 0.0,
+        )
+
+    for name, drawn in release_runs(block, runs, masks, cache, inference):
+        yield cache.load(name)[0], drawn

@@ -1,8 +1,10 @@
 """DP-GNN (Daigavane et al. 2021): GraphSAGE with one message-passing layer, trained by DP-Adam.
 
-The network is `Sage` with K = 1, without batch norm, and the rows of H⁰ divided by their norm: that
-bounds the sum at inference. A sample is a training node with its in-neighbours. GraphSAGE without
-per-sample gradients is one of the networks of `graphdp.training.train`.
+The network is GAP's, `Sage` with K = 1, without batch norm, and the rows of H⁰ divided by their
+norm: that bounds the sum at inference. Or it is ProGAP's, `JumpingSage` with K = 1 and group norms,
+whose H⁰ is not bounded, since nothing noises its sums. A sample is a training node with its
+in-neighbours. GraphSAGE without per-sample gradients is one of the networks of
+`graphdp.training.train`.
 """
 
 import math
@@ -22,9 +24,11 @@ from graphdp.privacy.execution import Execution
 from graphdp.progress import progress
 from graphdp.rng import generator
 from graphdp.training.descent import Observer
+from graphdp.training.inputs import add_rows
 from graphdp.training.layout import Layout
 from graphdp.training.members import Member, like_of
-from graphdp.training.networks import Sage
+from graphdp.training.networks import JumpingSage, Sage
+from graphdp.training.normalisation import GROUP_NORM_EPS
 from graphdp.training.optimiser import Adam
 from graphdp.training.sampling import fixed_size_sample, sample_generator
 from graphdp.training.sparse_rows import rows_of
@@ -36,17 +40,22 @@ _NORM_EPS = 1e-6  # as in `training.private`: rounds the clipping factor down
 class FixedSizeDP:
     """DP-Adam: exactly `steps` rounds, each of `batch_size` training nodes drawn uniformly without
     replacement, independently of the other rounds; clipped gradients are summed, noise of standard
-    deviation `noise_std` is added, and the sum divided by `batch_size`."""
+    deviation `noise_std` is added, and the sum divided by `batch_size`.
+
+    rows: clip rows of the union of a batch's sub-graphs and not samples, as ProGAP's code does
+    (`SubGraphs.clipped_row_sum`).
+    """
 
     batch_size: int
     steps: int
     max_grad_norm: float
     noise_std: float
+    rows: bool = False
 
 
 @dataclass(frozen=True)
 class PrivateSage:
-    """A network trained by DP-Adam. embedding: H⁰, float32 (n, hidden) with rows of norm 1.
+    """A network trained by DP-Adam. embedding: H⁰, float32 (n, hidden), of `Sage` rows of norm 1.
     parameters: name -> array, weights (inputs, outputs). executed: its rounds, as they were run."""
 
     parameters: dict[str, np.ndarray]
@@ -60,7 +69,7 @@ class PrivateSage:
 
 
 def train_private(
-    network: Sage,
+    network: Sage | JumpingSage,
     x: np.ndarray | sparse.csr_matrix,
     labels: np.ndarray,
     edges: InEdges,
@@ -81,7 +90,8 @@ def train_private(
     with more than one message-passing layer, for noise that is not above 0, and if the parameters
     become infinite.
     """
-    if network.batch_norm or network.dropout or network.mp_layers != 1:
+    dropout = isinstance(network, Sage) and network.dropout
+    if network.batch_norm or dropout or network.mp_layers != 1:
         raise GraphDPError("DP training needs one message-passing layer, no batch norm or dropout")
     if not training.noise_std > 0:
         raise GraphDPError(f"noise of scale {training.noise_std} with a finite ε: calibrate it")
@@ -98,7 +108,11 @@ def train_private(
     steps = range(training.steps)
     for _ in progress(steps, label) if label else steps:
         batch = member.train[fixed_size_sample(member.train.size, training.batch_size, batches)]
-        clipped = samples.clipped_sum(values[0], batch, targets, training.max_grad_norm, memory_mb)
+        clip = training.max_grad_norm
+        if training.rows:
+            clipped = samples.clipped_row_sum(values[0], batch, targets, clip)
+        else:
+            clipped = samples.clipped_sum(values[0], batch, targets, clip, memory_mb)
         noisy = clipped[None]
         drawn.add(noisy, std)
         if observe:
@@ -117,32 +131,79 @@ def train_private(
     return PrivateSage(found, embedding, executed)
 
 
-def initial(network: Sage, rng: np.random.Generator) -> Tensor:
+def initial(network: Sage | JumpingSage, rng: np.random.Generator) -> Tensor:
     """The parameters of a fresh network, float64 (P,)."""
     layout = Layout(network)
     size = sum(math.prod(shape) for shape in layout.shapes.values())  # the layout pads
     return torch.from_numpy(layout.initial(rng)[0][:size])
 
 
-def parameters(network: Sage, values: Tensor) -> dict[str, Tensor]:
-    """Parameter -> its view of `values` (P,): weights (inputs, outputs), biases (outputs,)."""
+def parameters(network: Sage | JumpingSage, values: Tensor) -> dict[str, Tensor]:
+    """Parameter -> its view of `values` (P,): weights (inputs, outputs), others (outputs,)."""
     views = Layout.views(values[None], Layout(network).shapes)
     return {name: v[0, 0] if v.ndim == 4 else v[0, :, 0] for name, v in views.items()}
 
 
-def logits_of(parameters: dict[str, np.ndarray], h: np.ndarray, sums: np.ndarray) -> np.ndarray:
-    """What a private network says of each node, from H⁰ and the (noisy) sums Aᵀ H⁰: (n, classes).
-
-    Reads no edge.
+def logits_of(
+    network: Sage | JumpingSage, parameters: dict[str, np.ndarray], h: np.ndarray, sums: np.ndarray
+) -> np.ndarray:
+    """What a private network says of each node, from H⁰ and the sums Aᵀ H⁰, noisy or exact:
+    (n, classes). Reads no edge.
     """
     h, sums = torch.from_numpy(np.array(h)), torch.from_numpy(np.array(sums))
     p = {name: torch.from_numpy(value) for name, value in parameters.items()}
-    return _readout(p, sums, h).numpy()
+    return _readout(network, _Pass(p), sums, h).numpy()
 
 
-def _readout(p: dict[str, Tensor], sums: Tensor, h: Tensor) -> Tensor:
-    h = sums @ p["conv0.weight"] + p["conv0.bias"] + h @ p["conv0.root"]
-    return F.selu(F.normalize(h, dim=-1)) @ p["head.weight"] + p["head.bias"]
+def _base(network: Sage | JumpingSage, run: "_Pass", z0: Tensor) -> Tensor:
+    """H⁰, from what the first linear map gives."""
+    if isinstance(network, JumpingSage):
+        return run.norm("base0_norm", F.selu(z0))
+    return F.normalize(F.selu(run.linear("base1", F.selu(z0))), dim=-1)
+
+
+def _readout(network: Sage | JumpingSage, run: "_Pass", sums: Tensor, h: Tensor) -> Tensor:
+    """The logits, from the sums over in-neighbours and a node's own row of H⁰."""
+    h = F.normalize(run.convolution("conv0", sums, h), dim=-1)
+    if isinstance(network, JumpingSage):
+        h = run.linear("jump", F.selu(run.norm("conv0_norm", h)))
+        h = run.norm("jump_norm", h)
+    return run.linear("head", F.selu(h))
+
+
+class _Pass:
+    """The maps of a network with parameters p (`parameters`), which write down what they gave, and
+    of what: that is all that a sample's gradient needs."""
+
+    def __init__(self, p: dict[str, Tensor]):
+        self.p = p
+        #: Map -> its output, and parameter -> what it multiplies (a bias multiplies nothing).
+        self.outputs: dict[str, Tensor] = {}
+        self.inputs: dict[str, dict[str, Tensor]] = {}
+
+    def linear(self, name: str, x: Tensor) -> Tensor:
+        z = x @ self.p[f"{name}.weight"] + self.p[f"{name}.bias"]
+        return self._gave(name, z, weight=x)
+
+    def convolution(self, name: str, sums: Tensor, h: Tensor) -> Tensor:
+        z = sums @ self.p[f"{name}.weight"] + self.p[f"{name}.bias"] + h @ self.p[f"{name}.root"]
+        return self._gave(name, z, weight=sums, root=h)
+
+    def norm(self, name: str, x: Tensor) -> Tensor:
+        """A group norm with one group: of each row by itself."""
+        unit = F.layer_norm(x, x.shape[-1:], eps=GROUP_NORM_EPS)
+        z = unit * self.p[f"{name}.weight"] + self.p[f"{name}.bias"]
+        return self._gave(name, z, weight=unit)
+
+    def _gave(self, name: str, z: Tensor, **inputs: Tensor) -> Tensor:
+        self.outputs[name] = z
+        self.inputs[name] = {f"{name}.{part}": x for part, x in inputs.items()}
+        return z
+
+
+def _at_places(x: Tensor) -> Tensor:
+    """What a sample has once, (B, channels), as of its one place."""
+    return x[:, None] if x.ndim == 2 else x
 
 
 def _squared_norms(x: Tensor, g: Tensor) -> Tensor:
@@ -166,17 +227,17 @@ class SubGraphs:
     (input) (gradient at the output)ᵀ.
     """
 
-    def __init__(self, network: Sage, x, edges: InEdges, like: Tensor):
+    def __init__(self, network: Sage | JumpingSage, x, edges: InEdges, like: Tensor):
         self.network, self._like = network, like
         self._indptr, self._indices = edges.indptr, edges.indices
         self._x = rows_of(x, like)
 
     def embedding(self, values: Tensor) -> Tensor:
-        """H⁰ of all nodes, (n, hidden), rows of norm 1."""
+        """H⁰ of all nodes, (n, hidden), of `Sage` rows of norm 1."""
         p = parameters(self.network, values)
         everyone = self._x.take(torch.arange(len(self._indptr) - 1, device=values.device))
-        h = F.selu(everyone.times(p["base0.weight"]) + p["base0.bias"])
-        return F.normalize(F.selu(h @ p["base1.weight"] + p["base1.bias"]), dim=-1)
+        z0 = everyone.times(p["base0.weight"]) + p["base0.bias"]
+        return _base(self.network, _Pass(p), z0)
 
     def clipped_sum(
         self, values: Tensor, batch: np.ndarray, labels: Tensor, clip: float, memory_mb: int
@@ -185,11 +246,11 @@ class SubGraphs:
         total = torch.zeros_like(values)
         into = parameters(self.network, total)
         for rows in self._chunks(batch, memory_mb):
-            x0, g0, weights, biases = self._factors(values, rows, labels)
+            x0, g0, weights, vectors = self._factors(values, rows, labels)
             squares = [_squared_norms(x, g) for x, g in weights.values()]
             first = x0.group_gradients(g0, self.network.in_features)
             squares.append(first.flatten(1).norm(dim=1).double().square())
-            squares += [g.double().sum(1).square().sum(1) for g in biases.values()]
+            squares += [g.double().sum(1).square().sum(1) for g in vectors.values()]
             norms = sum(squares).sqrt()
             # A sample whose norm overflows does not enter at all.
             kept = norms.isfinite()
@@ -202,7 +263,7 @@ class SubGraphs:
             x0.add_gradient(into["base0.weight"], clipped(g0).flatten(0, 1))
             for name, (x, g) in weights.items():
                 into[name].addmm_(x.flatten(0, 1).T, clipped(g).flatten(0, 1))
-            for name, g in biases.items():
+            for name, g in vectors.items():
                 into[name].add_(clipped(g).sum((0, 1)))
         return total
 
@@ -228,10 +289,10 @@ class SubGraphs:
 
     def per_sample(self, values: Tensor, batch: np.ndarray, labels: Tensor) -> Tensor:
         """The gradient of each sample's cross-entropy over all parameters: (B, P)."""
-        x0, g0, weights, biases = self._factors(values, batch, labels)
+        x0, g0, weights, vectors = self._factors(values, batch, labels)
         gradients = {"base0.weight": x0.group_gradients(g0, self.network.in_features)}
         gradients |= {name: x.mT @ g for name, (x, g) in weights.items()}
-        gradients |= {name: g.sum(1) for name, g in biases.items()}
+        gradients |= {name: g.sum(1) for name, g in vectors.items()}
         names = Layout(self.network).shapes
         return torch.cat([gradients[name].flatten(1) for name in names], 1)
 
@@ -240,42 +301,105 @@ class SubGraphs:
     ) -> tuple[Any, Tensor, dict[str, tuple[Tensor, Tensor]], dict[str, Tensor]]:
         """Of the first weight the inputs (rows of the features at all places) and the gradients g
         (B, places, out) at its outputs; of the others weight -> inputs x (B, places, in) and g; and
-        bias -> g. A sample's gradients are Σ x gᵀ and Σ g over its places."""
+        vector -> g, of a bias that at the outputs, of a norm's weight that times what it scales. A
+        sample's gradients are Σ x gᵀ and Σ g over its places."""
         places, present = self._pad(batch)
-        p = parameters(self.network, values)
-        with torch.no_grad():
-            x0 = self._x.take(places.flatten())
-            z0 = (x0.times(p["base0.weight"]) + p["base0.bias"]).unflatten(0, places.shape)
-        z0.requires_grad_()
-        a1 = F.selu(z0)
-        z1 = a1 @ p["base1.weight"] + p["base1.bias"]
-        h = F.normalize(F.selu(z1), dim=-1)
-        sums, root = (h[:, 1:] * present[:, 1:, None]).sum(1), h[:, 0]
-        z2 = sums @ p["conv0.weight"] + p["conv0.bias"] + root @ p["conv0.root"]
-        a3 = F.selu(F.normalize(z2, dim=-1))
-        z3 = a3 @ p["head.weight"] + p["head.bias"]
+        run = _Pass(parameters(self.network, values))
+        x0, z0 = self._first(run.p, places.flatten())
+        z0 = z0.unflatten(0, places.shape).requires_grad_()
+        h = _base(self.network, run, z0)
+        sums = (h[:, 1:] * present[:, 1:, None]).sum(1)
+        logits = _readout(self.network, run, sums, h[:, 0])
         nodes = torch.from_numpy(batch).to(labels.device)
-        loss = F.cross_entropy(z3, labels[nodes], reduction="sum")
-        g0, g1, g2, g3 = torch.autograd.grad(loss, (z0, z1, z2, z3))
-        g2, g3 = g2[:, None], g3[:, None]
-        inputs = {
-            "base1.weight": (a1, g1),
-            "conv0.weight": (sums[:, None], g2),
-            "conv0.root": (root[:, None], g2),
-            "head.weight": (a3[:, None], g3),
-        }
-        weights = {name: (inward.detach(), g) for name, (inward, g) in inputs.items()}
-        biases = {"base0.bias": g0, "base1.bias": g1, "conv0.bias": g2, "head.bias": g3}
-        return x0, g0, weights, biases  # padding has g0 = 0
+        loss = F.cross_entropy(logits, labels[nodes], reduction="sum")
+        g0, *others = torch.autograd.grad(loss, (z0, *run.outputs.values()))
+        weights, vectors = {}, {"base0.bias": g0}
+        for (name, inputs), g in zip(run.inputs.items(), others, strict=True):
+            g = _at_places(g)
+            vectors[f"{name}.bias"] = g
+            for parameter, x in inputs.items():
+                x = _at_places(x.detach())
+                if run.p[parameter].ndim == 1:
+                    vectors[parameter] = x * g
+                else:
+                    weights[parameter] = x, g
+        return x0, g0, weights, vectors  # padding has g = 0
+
+    def _first(self, p: dict[str, Tensor], nodes: Tensor) -> tuple[Any, Tensor]:
+        """The features of nodes, and what the first linear map gives of them."""
+        with torch.no_grad():
+            x0 = self._x.take(nodes)
+            return x0, x0.times(p["base0.weight"]) + p["base0.bias"]
+
+    def clipped_row_sum(
+        self, values: Tensor, batch: np.ndarray, labels: Tensor, clip: float
+    ) -> Tensor:
+        """Σ of the gradients of rows clipped to norm `clip`, as ProGAP's code has it: (P,).
+
+        The code passes a batch's sub-graphs as one graph, their union, through the network, and
+        Opacus takes every row that a layer reads for a sample. A node is a row, whichever samples
+        it belongs to; its gradient, of the mean loss times the number of rows, is clipped by
+        itself. A node's label turns the rows of all that send to it, and its features those of all
+        that send to where it sends: in-degrees bound how far the sum moves, not out-degrees.
+
+        Source: sisaman/ProGAP, core/methods/gnn/node.py and core/data/loader/node.py; Opacus
+        1.6.0, `GradSampleModule` (loss_reduction "mean"), against which a test holds it.
+        """
+        degrees, neighbours = self._in_lists(batch)
+        nodes, places = np.unique(np.concatenate([batch, neighbours]), return_inverse=True)
+        offsets = np.concatenate([[0], np.cumsum(degrees)])
+        nodes, places, offsets, asked = (
+            torch.from_numpy(part).to(values.device) for part in (nodes, places, offsets, batch)
+        )
+        own, senders = places.split([len(batch), len(neighbours)])
+        run = _Pass(parameters(self.network, values))
+        x0, z0 = self._first(run.p, nodes)
+        h = _base(self.network, run, z0.requires_grad_())
+        sums = F.embedding_bag(senders, h, offsets, mode="sum", include_last_offset=True)
+        logits = _readout(self.network, run, sums, h[own])
+        loss = F.cross_entropy(logits, labels[asked]) * len(nodes)
+        g0, *others = torch.autograd.grad(loss, (z0, *run.outputs.values()))
+        # Maps of H⁰ have all rows, those behind the sums the rows of the batch.
+        everyone = torch.arange(len(nodes), device=values.device)
+        maps = [
+            (name, inputs, g, everyone if name.startswith("base") else own)
+            for (name, inputs), g in zip(run.inputs.items(), others, strict=True)
+        ]
+        squares = (x0.squared_norms() + 1) * g0.square().sum(1)
+        for _, inputs, g, rows in maps:
+            add_rows(squares, rows, g.square().sum(1))
+            for parameter, x in inputs.items():
+                if run.p[parameter].ndim == 1:
+                    part = (x.detach() * g).square().sum(1)
+                else:
+                    part = x.detach().square().sum(1) * g.square().sum(1)
+                add_rows(squares, rows, part)
+        factors = (clip / (squares.sqrt() + _NORM_EPS)).clamp(max=1.0)[:, None]
+        total = torch.zeros_like(values)
+        into = parameters(self.network, total)
+        x0.add_gradient(into["base0.weight"], g0 * factors)
+        into["base0.bias"].add_((g0 * factors).sum(0))
+        for name, inputs, g, rows in maps:
+            clipped = g * factors[rows]
+            into[f"{name}.bias"].add_(clipped.sum(0))
+            for parameter, x in inputs.items():
+                vector, x = run.p[parameter].ndim == 1, x.detach()
+                into[parameter].add_((x * clipped).sum(0) if vector else x.T @ clipped)
+        return total
+
+    def _in_lists(self, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """How many in-neighbours each node of a batch has, and these, one list after the other."""
+        degrees = np.diff(self._indptr)[batch]
+        starts = np.repeat(self._indptr[batch] - (np.cumsum(degrees) - degrees), degrees)
+        return degrees, self._indices[starts + np.arange(int(degrees.sum()))]
 
     def _pad(self, batch: np.ndarray) -> tuple[Tensor, Tensor]:
         """Nodes of the places (B, P), int64, and whether each is one, as numbers 0 and 1."""
-        degrees = np.diff(self._indptr)[batch]
+        degrees, neighbours = self._in_lists(batch)
         places = np.zeros((len(batch), int(degrees.max(initial=0)) + 1), np.int64)
         places[:, 0] = batch
         filled = np.arange(1, places.shape[1]) <= degrees[:, None]
-        starts = np.repeat(self._indptr[batch] - (np.cumsum(degrees) - degrees), degrees)
-        places[:, 1:][filled] = self._indices[starts + np.arange(int(degrees.sum()))]
+        places[:, 1:][filled] = neighbours
         present = np.concatenate([np.ones((len(batch), 1), bool), filled], 1)
         device = self._like.device
         return (

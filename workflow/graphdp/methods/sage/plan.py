@@ -51,7 +51,17 @@ _PERTURBATIONS = {
         "density": ("number of undirected edges", 0.01),
         "link": ("every pair of nodes, with Laplace noise", 0.99),
     },
+    "asymmetric_chunks": {
+        "density": ("number of directed entries in each 500 rows", 0.1),
+        "link": ("every ordered pair of nodes, by randomised response with thinned ones", 0.9),
+    },
 }
+_CHUNKS = (
+    "Each 500 of the n rows have a noisy density of their own, whose noise is that for a density "
+    "of the whole matrix, too small by the factor n / 500 (n / r where only r rows are left). So "
+    "an entry costs 0.9 ε + 0.1 ε n / r, with r of the smallest chunk, and an undirected edge "
+    "twice that, which grows with the graph."
+)
 
 
 def sage_plan(
@@ -95,13 +105,14 @@ def sage_plan(
         if perturbation not in _PERTURBATIONS:
             known = ", ".join(_PERTURBATIONS)
             raise GraphDPError(f"sage: perturbation is {perturbation!r}; choose one of {known}")
+        chunks = perturbation == "asymmetric_chunks"
         return Plan(
             method="sage",
             level="edge",
             adjacency="edge_directed",
             basis="as_published",
-            status="proven",
-            assumptions=(FEATURES_ARE_PUBLIC, EDGE_COUNT_IS_PUBLIC),
+            status="refuted" if chunks else "proven",
+            assumptions=(*[_CHUNKS] * chunks, FEATURES_ARE_PUBLIC, EDGE_COUNT_IS_PUBLIC),
             own_row_covered=None,
             mechanisms=tuple(
                 PureRelease(query, sensitivity.perturbed_pairs(1), share, phase)
@@ -181,6 +192,19 @@ def analyses(level: str, settings: dict[str, Any], num_train: int | None) -> tup
     published = sage_plan(level, num_train=num_train, **settings)
     if level == "none":
         return (published,)
+    if level == "edge" and settings["perturbation"] == "asymmetric_chunks":
+        density, link = published.mechanisms
+        own = UnnoisedRelease(density.query, density.phase)
+        one, both = (
+            replace(
+                published,
+                adjacency=adjacency,
+                basis="as_implemented",
+                mechanisms=(own, replace(link, sensitivity=sensitivity.perturbed_pairs(entries))),
+            )
+            for entries, adjacency in enumerate(("edge_directed", "edge_undirected"), 1)
+        )
+        return published, one, both
     if level == "edge":
         twice = tuple(
             replace(m, sensitivity=sensitivity.perturbed_pairs(2)) for m in published.mechanisms
@@ -273,3 +297,54 @@ def analyses(level: str, settings: dict[str, Any], num_train: int | None) -> tup
         ),
     )
     return published, implemented, participant, replaced, unbounded
+
+
+_UNION_ROWS = (
+    "The official code clips, of each batch, the gradient of every row of the union of its "
+    "sub-graphs, not that of every sample. A node's label turns the rows of all its in-neighbours, "
+    "and in-degrees are not bounded: no finite number of rows is known."
+)
+
+
+def progaps_analyses(
+    level: str, settings: dict[str, Any], num_train: int | None
+) -> tuple[Plan, ...]:
+    """The bases of ProGAP's baselines (its section 5.2).
+
+    edge: EdgeRand releases what `sage` does. node: DP-GNN's rounds are those of `sage` with exact
+    inference. That it bounds out-degrees alone changes no number: with lists sampled alone, node
+    r's row enters the sub-graphs of its at most D kept out-neighbours and its own, N_g = D + 1,
+    however long in-lists are. Those D lose the row of r where r takes no part (bounded in-lists let
+    another take its place), which `sensitivity.clipped_group_gradient_sum` covers: 2C each. Where a
+    node is removed others sample anew, and how many is not bounded, as for `sage`.
+    """
+    exact = {"inference": "exact"} if level == "node" else {}
+    plans = [replace(p, method="progapsage") for p in analyses(level, settings | exact, num_train)]
+    if level != "node":
+        return tuple(plans)
+    published, _, *corrected = plans  # what `sage` has as implemented is of GAP's code
+    return published, _of_union_rows(published), *corrected
+
+
+def progaps_implemented(
+    level: str, settings: dict[str, Any], num_train: int | None
+) -> tuple[Plan, ...]:
+    """The bases of ProGAP's baselines as its code runs them (sisaman/ProGAP, core/methods/gnn): the
+    printed ε, and that none is known to hold, of EdgeRand's chunks or DP-GNN's rows."""
+    plans = progaps_analyses(level, settings, num_train)
+    if level == "node":
+        claim = replace(plans[0], assumptions=_of_union_rows(plans[0]).assumptions)
+        others = (replace(claim, adjacency=a) for a in ("participant", "node_replace"))
+        plans = (claim, *map(_of_union_rows, (claim, *others)))
+    return tuple(replace(plan, method="progapsageofficial") for plan in plans)
+
+
+def _of_union_rows(published: Plan) -> Plan:
+    """What is known of DP-GNN's rounds where rows are clipped: nothing."""
+    (rounds,) = published.mechanisms
+    return replace(
+        published,
+        basis="as_implemented",
+        assumptions=(_UNION_ROWS, *published.assumptions[1:]),
+        mechanisms=(UnnoisedRelease(query=rounds.query, phase=rounds.phase),),
+    )
