@@ -183,7 +183,7 @@ def against(
     name: str,
     label: str,
     even: bool = False,
-    beside: Callable[[Axes, str, Mapping], None] | None = None,
+    beside: Callable[[Axes], None] | None = None,
 ) -> Callable[[pd.DataFrame, Mapping], Figure]:
     """Figures 9 and 10: accuracy against a hyperparameter, a line per ε, a panel per graph.
 
@@ -216,7 +216,7 @@ def against(
                     set_ticks(ax, values)
                 ax.set_xlabel(f"{label} ({deltas_of(mine)})")
                 if beside:
-                    beside(ax, dataset, context)
+                    beside(ax)
             told = [*said_of(shown), *_untrained(shown, context, experiment, (name,))]
             finish(figure, axes, [""], absent_cells(shown, [line], context), shown, told)
             return figure
@@ -224,13 +224,12 @@ def against(
     return draw
 
 
-def dummies(ax: Axes, dataset: str, context: Mapping) -> None:
-    """How many dummies a graph gets at each r, as bars: 1 / r for each node, as the code draws them
-    (equation 27 would give (1 - r) / r)."""
-    nodes = context["statistics"][dataset]["nodes"]
+def dummies(ax: Axes) -> None:
+    """How many dummies a node gets at each r, as bars: 1 / r, as the code draws them (equation 27
+    would give (1 - r) / r)."""
     other, rates = ax.twinx(), ax.get_xticks()
-    other.bar(rates, [nodes / rate / 1000 for rate in rates], width=0.06, color="0.87", zorder=0)
-    other.set_ylabel("dummies, thousands")
+    other.bar(rates, [1 / rate for rate in rates], width=0.06, color="0.87", zorder=0)
+    other.set_ylabel("dummies of a node")
     other.grid(False)
     ax.set_zorder(other.get_zorder() + 1)
     ax.patch.set_visible(False)
