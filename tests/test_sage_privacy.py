@@ -7,6 +7,7 @@ from functools import partial
 
 import mpmath
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from graphdp.graphs import degree
 from graphdp.methods.registry import analyses, card
 from graphdp.methods.sage.plan import sage_plan
 from graphdp.paper import tables
+from graphdp.paper.accuracy import ACCURACY_COLUMNS, COUNTS, FLOATS
 from graphdp.paper.labels import method_label
 from graphdp.privacy import accounting, calibrated, sensitivity
 from graphdp.privacy.calibration import calibrate
@@ -483,10 +485,11 @@ def test_the_card_knows_whose_epsilon_speaks_of_the_weights_alone():
         plan = analyses(method, level, setting, TRAIN)[0]
         exact = "without noise" in inference(plan)
         assert card(method).weights_alone(level, setting) is exact
-        cell = {"method": method, "level": level, "hyperparameters": json.dumps(setting)}
-        note = tables.weights_alone_note([cell])
-        assert (method_label(method, level) in note) is exact
-        assert ("neighbours without noise" in note) is exact
+        cell = dict.fromkeys(ACCURACY_COLUMNS, "") | dict.fromkeys(FLOATS, 0.5)
+        cell |= dict.fromkeys(COUNTS, 0) | {"dataset": "csbm", "method": method, "level": level}
+        cell |= {"epsilon": "8", "hyperparameters": json.dumps(setting)}
+        below = " ".join(tables.show_accuracy(pd.DataFrame([cell])).notes)
+        assert (f"{method_label(method, level)}: each ε is of the weights alone" in below) is exact
 
 
 @pytest.mark.parametrize(

@@ -196,7 +196,7 @@ def published_text(line: Mapping) -> str:
     return f"{line['published_mean']:.1f}{half_width}"
 
 
-def weights_alone_note(cells: Sequence[Mapping]) -> str:
+def _weights_alone_note(cells: Sequence[Mapping]) -> str:
     """Of which cells the ε says nothing of predictions, and so of accuracies; "" if of none.
 
     cells: mappings with method, level and hyperparameters (JSON).
@@ -217,7 +217,7 @@ def weights_alone_note(cells: Sequence[Mapping]) -> str:
 
 def _accuracy_notes(table: pd.DataFrame) -> list[str]:
     cells = table[table["mean"].notna()].to_dict("records")
-    result = [*notes(cells), *filter(None, [weights_alone_note(cells)])]
+    result = [*notes(cells), *filter(None, [_weights_alone_note(cells)])]
     sources = sorted(set(table.loc[table["published_mean"].notna(), "published_source"]))
     if sources:
         result.append(
