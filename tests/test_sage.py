@@ -491,6 +491,34 @@ def test_a_node_enters_the_samples_of_its_out_neighbours_and_its_own_only(whose)
     assert moved == {11, *indices[indptr[11] : indptr[12]].tolist()}
 
 
+@pytest.mark.parametrize("whose", LOSSES)
+@pytest.mark.parametrize("node", [0, 11])
+@pytest.mark.parametrize("size", [1e12, 1e20, 1e30, 3e38])
+def test_a_node_whose_numbers_overflow_moves_no_more_samples(whose, node, size):
+    """Features, and weights far from those of a start, that overflow float32 in one node's rows:
+    its own sample and those of its out-neighbours may move by 2 C each, and no other does, also
+    where they are padded."""
+    network, clip, moved = private_network(whose), 1e-2, []
+    indptr, indices = graph(edges=90, symmetrise=False, seed=8)
+    edges = in_edges(indptr, indices)
+    for seed, scale in itertools.product(range(3), (1, 1e4)):
+        rng = np.random.default_rng(seed)
+        values = scale * model.initial(network, rng).float()
+        x = features("dense")
+        other = x.copy()
+        other[node] = size * np.sign(rng.normal(size=FEATURES))
+        first, second = (
+            model.SubGraphs(network, given, edges, torch.empty(0)).clipped_sum(
+                values, np.arange(NODES), torch.from_numpy(LABELS), clip, 1000
+            )
+            for given in (x, other)
+        )
+        moved.append(float((first - second).norm()))
+    group = 1 + indptr[node + 1] - indptr[node]
+    assert max(moved) <= 2 * group * clip  # NaN is more
+    assert not np.isnan(moved).any() and max(moved) > 0
+
+
 def test_fixed_size_samples_are_uniform_subsets_and_independent_of_each_other():
     """All 10 subsets of 2 of 5 equally often (χ²), and no dependence on the round before (χ² of
     the 10 x 10 table): failure probability 1e-6 each."""
@@ -509,8 +537,8 @@ def train_private(noise_std=1e-3, steps=40, **changes):
     edges = in_edges(*graph())
     training = model.FixedSizeDP(8, steps, 1.0, noise_std)
     return model.train_private(
-        changes.get("network", private_network()), features("sparse"), LABELS, edges,
-        member(noise=1.0, rate=0.05), training, device="cpu",
+        changes.get("network", private_network()), changes.get("x", features("sparse")), LABELS,
+        edges, member(noise=1.0, rate=0.05), training, device="cpu",
     )  # fmt: skip
 
 
@@ -556,6 +584,9 @@ def test_what_private_training_refuses():
         train(private_network(), inputs, LABELS, [member(noise=1.0)], noisy)
     with pytest.raises(GraphDPError, match="one message-passing layer"):
         train_private(network=Sage(FEATURES, 16, 2, CLASSES, batch_norm=False))
+    for x in (np.full((NODES, FEATURES), 2e12, np.float32), features("sparse") * np.float32(1e13)):
+        with pytest.raises(GraphDPError, match=r"at most 1e\+12: rescale them"):
+            train_private(x=x)
 
 
 # --- the method: releases, rows ---

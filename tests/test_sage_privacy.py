@@ -7,6 +7,7 @@ from functools import partial
 
 import mpmath
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,6 +19,9 @@ from graphdp.errors import GraphDPError
 from graphdp.graphs import degree
 from graphdp.methods.registry import analyses, card
 from graphdp.methods.sage.plan import sage_plan
+from graphdp.paper import tables
+from graphdp.paper.accuracy import ACCURACY_COLUMNS, COUNTS, FLOATS
+from graphdp.paper.labels import method_label
 from graphdp.privacy import accounting, calibrated, sensitivity
 from graphdp.privacy.calibration import calibrate
 from graphdp.privacy.composition import epsilon_at
@@ -28,6 +32,7 @@ from graphdp.privacy.plan import Composition, FixedSizeDPSGD, Plan, PureRelease,
 from graphdp.privacy.selection import composition_epsilon, search_epsilon
 from graphdp.privacy.statement import statement
 from graphdp.privacy.statement_form import Data, Statement
+from graphdp.privacy.statement_words import inference
 from graphdp.workflow.calibrations import calibrate_cell, calibration_plan
 
 NODE = {"max_degree": 100, "batch_size": 256, "epochs": 10, "max_grad_norm": 1.0}
@@ -102,6 +107,34 @@ def test_no_pair_of_mixtures_exceeds_the_bound(noise, order):
             total = logsumexp(order * p + (1 - order) * q) + math.log(x[1] - x[0])
             moment = total - math.log(noise * math.sqrt(2 * math.pi))
             assert moment <= bound + 1e-9
+
+
+@pytest.mark.parametrize(("noise", "order"), [(0.5, 1.5), (0.5, 2), (1, 4), (2, 16)])
+def test_a_node_that_trains_or_is_gone_stays_within_the_bound(noise, order):
+    """A participant that trains: with it batches are 3 of 7 records, of which record 0 is its own
+    and record 1 hears of it; without it 3 of the 6 others. Whatever clipped gradients ±C there are,
+    the divergence of the two mixtures, by numerical integration, is within the bound for G = 2, and
+    that for G = 1 is not enough."""
+    population, batch_size, group, most = 7, 3, 2, 0.0
+    bound = fixed_size_log_moment((population, batch_size, group), noise, order)
+    reach = 14 * noise + order + 2
+    x = np.linspace(-reach, reach, 4001)
+
+    def mixture(gradients):
+        # In units of the sensitivity, 2 · group · C, a gradient is ± 1 / (2 · group).
+        batches = list(itertools.combinations(gradients, batch_size))
+        means = np.sum(batches, axis=1) / (2 * group)
+        return logsumexp(-((x - means[:, None]) ** 2) / (2 * noise**2), axis=0, b=1 / len(means))
+
+    for heard, alone, ups in itertools.product((1, -1), (1, -1), range(population - 1)):
+        others = [1] * ups + [-1] * (population - 2 - ups)
+        there, gone = mixture([1, heard, *others]), mixture([alone, *others])  # or all turned round
+        for p, q in ((there, gone), (gone, there)):
+            total = logsumexp(order * p + (1 - order) * q) + math.log(x[1] - x[0])
+            moment = total - math.log(noise * math.sqrt(2 * math.pi))
+            assert moment <= bound + 1e-9
+            most = max(most, moment)
+    assert most > fixed_size_log_moment((population, batch_size, 1), group * noise, order)
 
 
 @given(*3 * [st.integers(1, 60)], st.floats(0.3, 5), st.floats(1.1, 40))
@@ -435,6 +468,28 @@ def test_missing_and_wrong_settings_are_one_line():
         PureRelease("q", bound, 0, "link")
     with pytest.raises(GraphDPError, match="batch_size is 9"):
         FixedSizeDPSGD("q", 8, 9, 1, 1, bound, "classifier")
+
+
+def test_the_card_knows_whose_epsilon_speaks_of_the_weights_alone():
+    """Of each method and setting what the plan's statement says of predictions; and a table says it
+    below."""
+    edge = {"perturbation": "asymmetric"}
+    for method, level, setting in (
+        ("sage", "edge", edge),
+        ("sage", "node", NODE),
+        ("sage", "node", NODE | {"inference": "exact"}),
+        ("progapsage", "edge", edge),
+        ("progapsage", "node", NODE),
+        ("progapsageofficial", "node", NODE),
+    ):
+        plan = analyses(method, level, setting, TRAIN)[0]
+        exact = "without noise" in inference(plan)
+        assert card(method).weights_alone(level, setting) is exact
+        cell = dict.fromkeys(ACCURACY_COLUMNS, "") | dict.fromkeys(FLOATS, 0.5)
+        cell |= dict.fromkeys(COUNTS, 0) | {"dataset": "csbm", "method": method, "level": level}
+        cell |= {"epsilon": "8", "hyperparameters": json.dumps(setting)}
+        below = " ".join(tables.show_accuracy(pd.DataFrame([cell])).notes)
+        assert (f"{method_label(method, level)}: each ε is of the weights alone" in below) is exact
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,8 @@ class Card:
     reads_edges: if not, what it trains without privacy has ε = 0 at edge level.
     last_epoch: levels at which the last epoch is kept whatever the study says, because looking at
         validation accuracies in between would be releases that the plan does not hold.
+    weights_alone: (level, setting) -> whether predictions read neighbours without noise, so that
+        the ε speaks of the weights and not of them.
     level_titles: level -> its title there, where that is not `title` with the level's suffix.
     as_implemented_of: the id of the method of which this is the authors' code, if it is that.
     unnamed: hyperparameters that a row names only where they are not the published ones -> these.
@@ -110,6 +112,7 @@ class Card:
     look: tuple[str, str]
     reads_edges: bool = True
     last_epoch: tuple[str, ...] = ()
+    weights_alone: Callable[[str, Mapping[str, Any]], bool] = lambda level, setting: False
     level_titles: Mapping[str, str] = field(default_factory=dict)
     as_implemented_of: str = ""
     unnamed: Mapping[str, Any] = field(default_factory=dict)

@@ -1,5 +1,6 @@
 """Tables as functions of rows: a tidy frame for machines, and its printed form for people."""
 
+import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -195,8 +196,28 @@ def published_text(line: Mapping) -> str:
     return f"{line['published_mean']:.1f}{half_width}"
 
 
+def _weights_alone_note(cells: Sequence[Mapping]) -> str:
+    """Of which cells the ε says nothing of predictions, and so of accuracies; "" if of none.
+
+    cells: mappings with method, level and hyperparameters (JSON).
+    """
+    names = {
+        method_label(cell["method"], cell["level"])
+        for cell in cells
+        if (its := registry.cards().get(cell["method"]))
+        and its.weights_alone(cell["level"], json.loads(cell["hyperparameters"]))
+    }
+    if not names:
+        return ""
+    return (
+        f"{', '.join(sorted(names))}: each ε is of the weights alone; predictions read neighbours "
+        "without noise, and no ε covers what they tell."
+    )
+
+
 def _accuracy_notes(table: pd.DataFrame) -> list[str]:
-    result = notes(table[table["mean"].notna()].to_dict("records"))
+    cells = table[table["mean"].notna()].to_dict("records")
+    result = [*notes(cells), *filter(None, [_weights_alone_note(cells)])]
     sources = sorted(set(table.loc[table["published_mean"].notna(), "published_source"]))
     if sources:
         result.append(

@@ -1,6 +1,7 @@
 """The GraphSAGE baselines: GAP's (section 7.2) SAGE-∞, SAGE-EDP and SAGE-NDP (DP-GNN), and ProGAP's
 (section 5.2) GraphSAGE, EdgeRand and DP-GNN, which are other networks."""
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -114,6 +115,16 @@ def release_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:
     return plan_settings(level, setting)
 
 
+def _exact(level: str, setting: Mapping[str, Any]) -> bool:
+    """Whether a setting of SAGE has exact inference."""
+    return setting.get("inference") == "exact"
+
+
+def _progaps_exact(level: str, setting: Mapping[str, Any]) -> bool:
+    """ProGAP's DP-GNN has no other inference."""
+    return level == "node"
+
+
 #: The ids of ProGAP's baselines, and of these as the authors' code runs them.
 PROGAPS, PROGAPS_OFFICIAL = "progapsage", "progapsageofficial"
 METHOD = "graphdp.methods.sage.method"
@@ -156,6 +167,7 @@ CARDS = (
             "--max-degree 100",
         ),
         last_epoch=("node",),
+        weights_alone=_exact,
         unnamed={"adjacency": "node_add_remove", "inference": "noisy"},
         words=Words(
             edges="Out-edges of a node, as messages to others.",
@@ -175,6 +187,7 @@ CARDS = (
             "--max-degree 100",
         ),
         last_epoch=("node",),
+        weights_alone=_progaps_exact,
         level_titles=_PROGAPS_TITLES,
         words=_PROGAPS_WORDS,
     ),
@@ -188,6 +201,7 @@ CARDS = (
         look=("#949494", ">"),
         as_implemented_of=PROGAPS,
         last_epoch=("node",),
+        weights_alone=_progaps_exact,
         level_titles=_PROGAPS_TITLES,
         words=_PROGAPS_WORDS,
     ),

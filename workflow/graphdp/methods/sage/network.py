@@ -24,6 +24,7 @@ from graphdp.privacy.execution import Execution
 from graphdp.progress import progress
 from graphdp.rng import generator
 from graphdp.training.descent import Observer
+from graphdp.training.features import check_features
 from graphdp.training.inputs import add_rows
 from graphdp.training.layout import Layout
 from graphdp.training.members import Member, like_of
@@ -87,14 +88,15 @@ def train_private(
 
     edges: the bounded graph's in-edges. noise: what draws the noise; observe: called in every round
     before its step is taken, for audits. Raises `GraphDPError` for a network with batch norm or
-    with more than one message-passing layer, for noise that is not above 0, and if the parameters
-    become infinite.
+    with more than one message-passing layer, for noise that is not above 0, for features that
+    `check_features` refuses, and if the parameters become infinite.
     """
     dropout = isinstance(network, Sage) and network.dropout
     if network.batch_norm or dropout or network.mp_layers != 1:
         raise GraphDPError("DP training needs one message-passing layer, no batch norm or dropout")
     if not training.noise_std > 0:
         raise GraphDPError(f"noise of scale {training.noise_std} with a finite ε: calibrate it")
+    check_features(x)
     like = like_of(device, dtype)
     samples = SubGraphs(network, x, edges, like)
     targets = torch.from_numpy(np.array(labels)).to(like.device)
@@ -222,9 +224,9 @@ class SubGraphs:
     """The 1-hop sub-graphs of a graph, and their clipped gradients.
 
     A batch is padded to (B, P): column 0 is the sample's own node, the others are its in-neighbours
-    and then padding. Each of these B · P places has its own row in every layer, so what flows back
-    to it belongs to one sample, and that sample's gradient of a layer is the sum over its places of
-    (input) (gradient at the output)ᵀ.
+    and then padding, the own node again. Each of these B · P places has its own row in every layer,
+    so what flows back to it belongs to one sample, and that sample's gradient of a layer is the sum
+    over its places of (input) (gradient at the output)ᵀ.
     """
 
     def __init__(self, network: Sage | JumpingSage, x, edges: InEdges, like: Tensor):
@@ -251,20 +253,20 @@ class SubGraphs:
             first = x0.group_gradients(g0, self.network.in_features)
             squares.append(first.flatten(1).norm(dim=1).double().square())
             squares += [g.double().sum(1).square().sum(1) for g in vectors.values()]
-            norms = sum(squares).sqrt()
-            # A sample whose norm overflows does not enter at all.
-            kept = norms.isfinite()
-            factors = (clip / (norms + _NORM_EPS)).clamp(max=1.0).mul(kept).nan_to_num(0.0)
+            factors = (clip / (sum(squares).sqrt() + _NORM_EPS)).clamp(max=1.0)
+            # A sample whose norm overflows (NaN compares false), or so nearly that its factor would
+            # lose digits, does not enter at all: not even times 0, for its numbers may be infinite.
+            kept = factors >= torch.finfo(total.dtype).tiny
+            if not kept.all():
+                rest = rows[kept.cpu().numpy()]
+                total += self.clipped_sum(values, rest, labels, clip, memory_mb)
+                continue
             factors = factors.to(total.dtype)[:, None, None]
-
-            def clipped(g: Tensor, kept=kept, factors=factors) -> Tensor:
-                return torch.where(kept[:, None, None], g * factors, 0.0)
-
-            x0.add_gradient(into["base0.weight"], clipped(g0).flatten(0, 1))
+            x0.add_gradient(into["base0.weight"], (g0 * factors).flatten(0, 1))
             for name, (x, g) in weights.items():
-                into[name].addmm_(x.flatten(0, 1).T, clipped(g).flatten(0, 1))
+                into[name].addmm_(x.flatten(0, 1).T, (g * factors).flatten(0, 1))
             for name, g in vectors.items():
-                into[name].add_(clipped(g).sum((0, 1)))
+                into[name].add_((g * factors).sum((0, 1)))
         return total
 
     def _chunks(self, batch: np.ndarray, memory_mb: int):
@@ -396,8 +398,9 @@ class SubGraphs:
     def _pad(self, batch: np.ndarray) -> tuple[Tensor, Tensor]:
         """Nodes of the places (B, P), int64, and whether each is one, as numbers 0 and 1."""
         degrees, neighbours = self._in_lists(batch)
-        places = np.zeros((len(batch), int(degrees.max(initial=0)) + 1), np.int64)
-        places[:, 0] = batch
+        # Padding repeats the sample's own node: of no other may its numbers depend, not even if
+        # they overflow.
+        places = np.repeat(batch[:, None], int(degrees.max(initial=0)) + 1, 1)
         filled = np.arange(1, places.shape[1]) <= degrees[:, None]
         places[:, 1:][filled] = neighbours
         present = np.concatenate([np.ones((len(batch), 1), bool), filled], 1)
