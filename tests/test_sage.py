@@ -32,6 +32,7 @@ from graphdp.methods.sage import method as sage
 from graphdp.methods.sage import network as model
 from graphdp.methods.sage.plan import sage_plan
 from graphdp.methods.settings import distinct, key
+from graphdp.privacy import sensitivity
 from graphdp.releases import aggregation
 from graphdp.releases.cache import AggregateCache
 from graphdp.training import (
@@ -449,6 +450,78 @@ def test_one_label_turns_the_rows_of_all_in_neighbours():
     assert (rows[0] - rows[1]).norm() > 1.9 * senders * clip > 25 * bound
     one = [samples.clipped_sum(values, asked, own, clip, 100) for own in labels]
     assert (one[0] - one[1]).norm() <= 2 * clip
+
+
+def row_sum(network, x, lists, labels, batch, clip):
+    """The sum of a batch's clipped rows; lists: a node's in-neighbours, for each node."""
+    indptr = np.cumsum([0, *map(len, lists)])
+    edges = InEdges(indptr, np.array([u for own in lists for u in own], np.int32))
+    samples = model.SubGraphs(network, x, edges, torch.empty(0, dtype=torch.float64))
+    values = model.initial(network, np.random.default_rng(10))
+    return samples.clipped_row_sum(values, np.array(batch), torch.from_numpy(labels), clip)
+
+
+def test_one_label_turns_more_rows_than_all_samples_of_a_node_are_accounted_for():
+    """GAP's and DPDGC's DP-GNN, in-degrees bounded by D: in accounting one sample moves a round by
+    2 C at most and all D + 1 of a node by 2 (D + 1) C. Where rows are clipped one label alone,
+    which changes one sample, moves it by 2 D C; label and features by more than all that."""
+    max_degree, clip = 8, 1e-4
+    heard = [[0, *range(s, s + 7)] for s in range(9, 65, 7)]  # of nodes 1 to 8
+    lists = [list(range(65, 73)), *heard, *[[]] * 64]
+    x, labels = np.tile(np.array([[0.3, 0.0]]), (73, 1)), np.zeros(73, np.int64)
+    x[0], other = [5, 0], x.copy()
+    other[0] = -5, 3
+    turned = labels.copy()
+    turned[0] = 1
+    network = Sage(2, 8, 1, 2, batch_norm=False)
+    accounted, bound = (
+        sensitivity.clipped_group_gradient_sum(9, clip).value,
+        sensitivity.clipped_union_rows(9, max_degree, clip).value,
+    )
+    batch = range(9)
+    before = row_sum(network, x, lists, labels, batch, clip)
+    label = (row_sum(network, x, lists, turned, batch, clip) - before).norm()
+    both = (row_sum(network, other, lists, turned, batch, clip) - before).norm()
+    assert 15 * clip < label <= sensitivity.clipped_union_rows(1, max_degree, clip).value
+    assert 1.5 * accounted < both <= bound
+
+
+@pytest.mark.parametrize("clip", [1e-4, 0.3, 1.0, 10.0])
+def test_rows_of_changed_samples_move_the_sum_by_their_bound_at_most(clip):
+    """Tries to break `clipped_union_rows`: node 0 has other features, another label and out-list,
+    and its place in the batch may go to another node. So the union grows or shrinks, which rescales
+    all rows: clips at which all rows are cut, some, and hardly any."""
+    network, nodes, max_degree, most = Sage(3, 6, 1, 2, batch_norm=False), 16, 3, 0.0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        others = [
+            rng.choice(np.arange(1, nodes), max_degree, replace=False).tolist()
+            for _ in range(nodes)
+        ]
+        x, labels = 1 + 0.3 * rng.normal(size=(nodes, 3)), rng.integers(0, 2, nodes)
+        batch = rng.permutation(nodes)[:6]
+        sums, worlds = [], []
+        for world in range(2):
+            sent = rng.choice(np.arange(1, nodes), max_degree, replace=False)
+            lists = [
+                [*own[: max_degree - 1], 0] if v in sent else own for v, own in enumerate(others)
+            ]
+            if world:
+                x[0], labels[0] = 3 * rng.normal(size=3), 1 - labels[0]
+                if rng.random() < 0.5:
+                    batch = np.where(
+                        batch == 0, next(v for v in range(16) if v not in batch), batch
+                    )
+            sums.append(row_sum(network, x, lists, labels, batch, clip))
+            worlds.append([(v, *lists[v]) for v in batch])
+        changed = sum(a != b or 0 in a for a, b in zip(*worlds, strict=True))
+        moved = float((sums[1] - sums[0]).norm())
+        bound = sensitivity.clipped_union_rows(changed, max_degree, clip)
+        assert moved <= bound.value * (1 + 1e-9) + 1e-12
+        most = max(
+            most, moved / sensitivity.clipped_group_gradient_sum(max(changed, 1), clip).value
+        )
+    assert (most > 1.9) == (clip < 10)  # as many samples, clipped themselves, move by 1 at most
 
 
 @pytest.mark.parametrize("places", [2, 8, 9, 40])

@@ -267,11 +267,11 @@ def test_node_bases_and_what_the_noise_is_worth_under_them():
         ("corrected", "node_replace"),
         ("corrected", "node_add_remove"),
     ]
-    claimed, shuffled, participant, replaced, unbounded = found.values()
+    claimed, rows, participant, replaced, unbounded = found.values()
     assert claimed == pytest.approx(8, rel=1e-4) and claimed <= 8
-    # Ten full Gaussians and one: the closed form.
-    assert shuffled == pytest.approx(
-        accounting.gaussian_epsilon(math.sqrt(11) / noise, 1e-5), rel=1e-9
+    # 773 full Gaussians, in which each of 101 samples counts for 202 rows, and one: closed form.
+    assert rows == pytest.approx(
+        accounting.gaussian_epsilon(math.sqrt(773 * 202**2 + 1) / noise, 1e-5), rel=1e-9
     )
     assert claimed < participant < replaced < unbounded == math.inf
     corrected = calibration_plan(analyses("sage", "node", NODE, TRAIN), "corrected")
