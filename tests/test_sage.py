@@ -395,16 +395,37 @@ def test_per_sample_gradients_against_autograd(kind, whose):
     assert one.norm() <= 1e-3
 
 
+def gaps(network):
+    """GAP's DP-GNN of torch's and PyG's own modules, layer by layer as its code and DPDGC's do."""
+    from torch_geometric.nn import SAGEConv
+
+    class Theirs(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            width = network.hidden
+            self.base0, self.base1 = torch.nn.Linear(FEATURES, width), torch.nn.Linear(width, width)
+            conv = SAGEConv(width, width, aggr="sum", normalize=True, root_weight=True)
+            self.sage = torch.nn.ModuleDict({"convs": torch.nn.ModuleList([conv])})
+            self.head = torch.nn.Linear(width, network.classes)
+
+        def forward(self, x, edge_index):
+            h = F.normalize(F.selu(self.base1(F.selu(self.base0(x)))), dim=-1)
+            return self.head(F.selu(self.sage["convs"][0](h, edge_index)))
+
+    return Theirs()
+
+
+@pytest.mark.parametrize(("whose", "theirs_of"), [(JumpingSage, pygs), (Sage, gaps)])
 @pytest.mark.parametrize(("clip", "kind"), [(1e-3, "sparse"), (0.3, "dense"), (1e6, "sparse")])
-def test_clipped_rows_are_those_of_opacus_on_a_union_of_sub_graphs(clip, kind):
-    """PyG's modules on the union of a batch's sub-graphs under Opacus' hooks, which ProGAP's code
-    calls: clips at which all rows, some and none are cut."""
+def test_clipped_rows_are_those_of_opacus_on_a_union_of_sub_graphs(clip, kind, whose, theirs_of):
+    """PyG's modules on the union of a batch's sub-graphs under Opacus' hooks, which the code of
+    ProGAP, and that of GAP and DPDGC calls: clips at which all rows, some and none are cut."""
     opacus = pytest.importorskip("opacus")
     from torch_geometric.nn import Linear
 
     linear = opacus.grad_sample.linear.compute_linear_grad_sample
     opacus.grad_sample.register_grad_sampler(Linear)(linear)
-    network = private_network(JumpingSage)
+    network = private_network(whose)
     indptr, indices = graph(edges=90, symmetrise=False, seed=8)
     edges, x = in_edges(indptr, indices), features(kind)
     values = model.initial(network, np.random.default_rng(4)).float()
@@ -413,7 +434,7 @@ def test_clipped_rows_are_those_of_opacus_on_a_union_of_sub_graphs(clip, kind):
     lists = [edges.indices[edges.indptr[v] : edges.indptr[v + 1]] for v in batch]
     union = np.unique(np.concatenate([batch, *lists]))
     assert len(batch) < len(union) < len(batch) + sum(map(len, lists))  # shared in-neighbours
-    theirs = pygs(network).float()
+    theirs = theirs_of(network).float()
     p = model.parameters(network, values)
     theirs.load_state_dict({their_name(n): v.T if v.ndim == 2 else v for n, v in p.items()})
     hooked = opacus.GradSampleModule(theirs, loss_reduction="mean")
@@ -815,6 +836,41 @@ def test_node_level_runs_the_plan(adjacency, factor, small, tmp_path, monkeypatc
     short = [(s, setting, shortened(m)) for s, setting, m in models]
     with pytest.raises(GraphDPError, match=r"classifier: .* noisy rounds .* but it was 1;"):
         rows.write_rows(tmp_path / "wrong.csv", short, block)
+
+
+def test_clipping_rows_is_a_setting_of_its_own_and_its_epsilon_refuted(
+    small, tmp_path, monkeypatch
+):
+    """The same noise and the same rounds, whose sums are those of rows; one analysis, of no ε that
+    holds."""
+    settings = node_settings(clipping="rows", adjacency="node_replace")
+    plain = node_settings(clipping="samples", adjacency="node_replace")
+    assert "clipping" not in plain[0] and settings[0] == plain[0] | {"clipping": "rows"}
+    block = make_block(small, "node", settings, seeds=(0,))
+    of_samples = make_block(small, "node", plain, seeds=(0,))
+    called, original = [], model.SubGraphs.clipped_row_sum
+
+    def spy(self, *given):
+        called.append(given[-1])
+        return original(self, *given)
+
+    monkeypatch.setattr(model.SubGraphs, "clipped_row_sum", spy)
+    masks, cache = node_masks(small, (0,)), AggregateCache(tmp_path / "cache")
+    models = sage.fit(block, settings, masks, cache, {})
+    assert len(called) == sum(one.rounds for *_, one in models) > 0
+    for setting, other in zip(settings, plain, strict=True):
+        runs = [
+            one.phase(plan_settings("node", own), 0, "classifier").run
+            for one, own in ((block, setting), (of_samples, other))
+        ]
+        assert runs[0] == runs[1]
+    rows.write_rows(tmp_path / "rows.csv", models, block)
+    written = pd.read_csv(tmp_path / "rows.csv")
+    readings = [json.loads(one) for one in written["epsilons"]]
+    assert {(r["basis"], r["status"], r["epsilon"]) for own in readings for r in own} == {
+        ("as_published", "refuted", "none"),
+        ("as_implemented", "refuted", "none"),
+    }
 
 
 def test_exact_inference_is_the_sum_without_noise_and_all_noise_is_trainings(small, tmp_path):

@@ -280,6 +280,19 @@ def test_node_bases_and_what_the_noise_is_worth_under_them():
     assert again.noise_multiplier > 0 and 0.99 * 8 <= again.epsilon <= 8
 
 
+@pytest.mark.parametrize("adjacency", ["node_add_remove", "node_replace"])
+def test_clipped_rows_have_the_claim_of_clipped_samples_and_no_corrected_analysis(adjacency):
+    setting = NODE | {"adjacency": adjacency}
+    claim, implemented, *_ = analyses("sage", "node", setting, TRAIN)
+    rows = analyses("sage", "node", setting | {"clipping": "rows"}, TRAIN)
+    assert rows[1:] == (implemented,) and rows[0].mechanisms == claim.mechanisms
+    assert {plan.status for plan in rows} == {"refuted"}
+    assert all("every row of the union" in plan.assumptions[0] for plan in rows)
+    # Fewer rounds are none of the official code, nor of what runs here.
+    assert implemented.mechanisms[0].count == claim.mechanisms[0].steps
+    assert calibration_plan(list(rows), "corrected") == rows[0]
+
+
 def test_progaps_baselines_are_worth_what_those_of_gap_are_with_exact_inference():
     """Other networks, the same releases: but as implemented no ε is known at node level."""
     own = by_name("node", NODE, TRAIN, "progapsage")
@@ -431,6 +444,8 @@ def test_missing_and_wrong_settings_are_one_line():
     with pytest.raises(GraphDPError, match="choose one of asymmetric, edge_rand, lap_graph"):
         sage_plan("edge", "flip")
     bound = Sensitivity(1, "1", "x")
+    with pytest.raises(GraphDPError, match="'row'; choose one of samples, rows"):
+        analyses("sage", "node", NODE | {"clipping": "row"}, TRAIN)
     with pytest.raises(GraphDPError, match="share of ε is 0"):
         PureRelease("q", bound, 0, "link")
     with pytest.raises(GraphDPError, match="batch_size is 9"):
@@ -444,6 +459,7 @@ def test_missing_and_wrong_settings_are_one_line():
         ("sage", "edge", {"perturbation": "asymmetric_chunks"}),
         ("sage", "node", NODE),
         ("sage", "node", NODE | {"inference": "exact"}),
+        ("sage", "node", NODE | {"clipping": "rows"}),
         ("progapsage", "node", NODE),
         ("progapsageofficial", "node", NODE),
     ],

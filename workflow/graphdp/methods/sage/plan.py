@@ -34,6 +34,8 @@ from graphdp.privacy.plan_parts import (
 
 #: What predictions read of neighbours: a noisy sum, or all without noise.
 INFERENCES = ("noisy", "exact")
+#: What DP-GNN clips: samples, or rows of the union of a batch's sub-graphs.
+CLIPPINGS = ("samples", "rows")
 EXACT_INFERENCE = (
     "Only the weights are released; predictions read neighbours without noise, and what they tell "
     "of any node's features and edges is not counted."
@@ -200,6 +202,16 @@ _OFFICIAL_POISSON = (
 
 
 def analyses(level: str, settings: dict[str, Any], num_train: int | None) -> tuple[Plan, ...]:
+    """All analyses of `sage_plan`, which says what the settings are, that as published first.
+
+    With `clipping` "rows" at node level rows are clipped instead of samples, as the authors' code
+    does it: the claim is the same, and what holds is worth far less; no corrected analysis.
+    Raises GraphDPError for a wrong setting.
+    """
+    settings = dict(settings)
+    clipping = settings.pop("clipping", "samples")
+    if clipping not in CLIPPINGS:
+        raise GraphDPError(f"sage: clipping is {clipping!r}; choose one of {', '.join(CLIPPINGS)}")
     published = sage_plan(level, num_train=num_train, **settings)
     if level == "none":
         return (published,)
@@ -271,6 +283,8 @@ def analyses(level: str, settings: dict[str, Any], num_train: int | None) -> tup
         assumptions=(_BOUNDED_ROWS, batches, *published.assumptions),
         mechanisms=(rows, *sums),
     )
+    if clipping == "rows":
+        return replace(published, assumptions=(_BOUNDED_ROWS, *published.assumptions)), implemented
     participant = replace(
         published,
         adjacency="participant",
