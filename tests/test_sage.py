@@ -32,6 +32,7 @@ from graphdp.methods.sage import method as sage
 from graphdp.methods.sage import network as model
 from graphdp.methods.sage.plan import sage_plan
 from graphdp.methods.settings import distinct, key
+from graphdp.privacy import sensitivity
 from graphdp.releases import aggregation
 from graphdp.releases.cache import AggregateCache
 from graphdp.training import (
@@ -394,16 +395,37 @@ def test_per_sample_gradients_against_autograd(kind, whose):
     assert one.norm() <= 1e-3
 
 
+def gaps(network):
+    """GAP's DP-GNN of torch's and PyG's own modules, layer by layer as its code and DPDGC's do."""
+    from torch_geometric.nn import SAGEConv
+
+    class Theirs(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            width = network.hidden
+            self.base0, self.base1 = torch.nn.Linear(FEATURES, width), torch.nn.Linear(width, width)
+            conv = SAGEConv(width, width, aggr="sum", normalize=True, root_weight=True)
+            self.sage = torch.nn.ModuleDict({"convs": torch.nn.ModuleList([conv])})
+            self.head = torch.nn.Linear(width, network.classes)
+
+        def forward(self, x, edge_index):
+            h = F.normalize(F.selu(self.base1(F.selu(self.base0(x)))), dim=-1)
+            return self.head(F.selu(self.sage["convs"][0](h, edge_index)))
+
+    return Theirs()
+
+
+@pytest.mark.parametrize(("whose", "theirs_of"), [(JumpingSage, pygs), (Sage, gaps)])
 @pytest.mark.parametrize(("clip", "kind"), [(1e-3, "sparse"), (0.3, "dense"), (1e6, "sparse")])
-def test_clipped_rows_are_those_of_opacus_on_a_union_of_sub_graphs(clip, kind):
-    """PyG's modules on the union of a batch's sub-graphs under Opacus' hooks, which ProGAP's code
-    calls: clips at which all rows, some and none are cut."""
+def test_clipped_rows_are_those_of_opacus_on_a_union_of_sub_graphs(clip, kind, whose, theirs_of):
+    """PyG's modules on the union of a batch's sub-graphs under Opacus' hooks, which the code of
+    ProGAP, and that of GAP and DPDGC calls: clips at which all rows, some and none are cut."""
     opacus = pytest.importorskip("opacus")
     from torch_geometric.nn import Linear
 
     linear = opacus.grad_sample.linear.compute_linear_grad_sample
     opacus.grad_sample.register_grad_sampler(Linear)(linear)
-    network = private_network(JumpingSage)
+    network = private_network(whose)
     indptr, indices = graph(edges=90, symmetrise=False, seed=8)
     edges, x = in_edges(indptr, indices), features(kind)
     values = model.initial(network, np.random.default_rng(4)).float()
@@ -412,7 +434,7 @@ def test_clipped_rows_are_those_of_opacus_on_a_union_of_sub_graphs(clip, kind):
     lists = [edges.indices[edges.indptr[v] : edges.indptr[v + 1]] for v in batch]
     union = np.unique(np.concatenate([batch, *lists]))
     assert len(batch) < len(union) < len(batch) + sum(map(len, lists))  # shared in-neighbours
-    theirs = pygs(network).float()
+    theirs = theirs_of(network).float()
     p = model.parameters(network, values)
     theirs.load_state_dict({their_name(n): v.T if v.ndim == 2 else v for n, v in p.items()})
     hooked = opacus.GradSampleModule(theirs, loss_reduction="mean")
@@ -449,6 +471,78 @@ def test_one_label_turns_the_rows_of_all_in_neighbours():
     assert (rows[0] - rows[1]).norm() > 1.9 * senders * clip > 25 * bound
     one = [samples.clipped_sum(values, asked, own, clip, 100) for own in labels]
     assert (one[0] - one[1]).norm() <= 2 * clip
+
+
+def row_sum(network, x, lists, labels, batch, clip):
+    """The sum of a batch's clipped rows; lists: a node's in-neighbours, for each node."""
+    indptr = np.cumsum([0, *map(len, lists)])
+    edges = InEdges(indptr, np.array([u for own in lists for u in own], np.int32))
+    samples = model.SubGraphs(network, x, edges, torch.empty(0, dtype=torch.float64))
+    values = model.initial(network, np.random.default_rng(10))
+    return samples.clipped_row_sum(values, np.array(batch), torch.from_numpy(labels), clip)
+
+
+def test_one_label_turns_more_rows_than_all_samples_of_a_node_are_accounted_for():
+    """GAP's and DPDGC's DP-GNN, in-degrees bounded by D: in accounting one sample moves a round by
+    2 C at most and all D + 1 of a node by 2 (D + 1) C. Where rows are clipped one label alone,
+    which changes one sample, moves it by 2 D C; label and features by more than all that."""
+    max_degree, clip = 8, 1e-4
+    heard = [[0, *range(s, s + 7)] for s in range(9, 65, 7)]  # of nodes 1 to 8
+    lists = [list(range(65, 73)), *heard, *[[]] * 64]
+    x, labels = np.tile(np.array([[0.3, 0.0]]), (73, 1)), np.zeros(73, np.int64)
+    x[0], other = [5, 0], x.copy()
+    other[0] = -5, 3
+    turned = labels.copy()
+    turned[0] = 1
+    network = Sage(2, 8, 1, 2, batch_norm=False)
+    accounted, bound = (
+        sensitivity.clipped_group_gradient_sum(9, clip).value,
+        sensitivity.clipped_union_rows(9, max_degree, clip).value,
+    )
+    batch = range(9)
+    before = row_sum(network, x, lists, labels, batch, clip)
+    label = (row_sum(network, x, lists, turned, batch, clip) - before).norm()
+    both = (row_sum(network, other, lists, turned, batch, clip) - before).norm()
+    assert 15 * clip < label <= sensitivity.clipped_union_rows(1, max_degree, clip).value
+    assert 1.5 * accounted < both <= bound
+
+
+@pytest.mark.parametrize("clip", [1e-4, 0.3, 1.0, 10.0])
+def test_rows_of_changed_samples_move_the_sum_by_their_bound_at_most(clip):
+    """Tries to break `clipped_union_rows`: node 0 has other features, another label and out-list,
+    and its place in the batch may go to another node. So the union grows or shrinks, which rescales
+    all rows: clips at which all rows are cut, some, and hardly any."""
+    network, nodes, max_degree, most = Sage(3, 6, 1, 2, batch_norm=False), 16, 3, 0.0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        others = [
+            rng.choice(np.arange(1, nodes), max_degree, replace=False).tolist()
+            for _ in range(nodes)
+        ]
+        x, labels = 1 + 0.3 * rng.normal(size=(nodes, 3)), rng.integers(0, 2, nodes)
+        batch = rng.permutation(nodes)[:6]
+        sums, worlds = [], []
+        for world in range(2):
+            sent = rng.choice(np.arange(1, nodes), max_degree, replace=False)
+            lists = [
+                [*own[: max_degree - 1], 0] if v in sent else own for v, own in enumerate(others)
+            ]
+            if world:
+                x[0], labels[0] = 3 * rng.normal(size=3), 1 - labels[0]
+                if rng.random() < 0.5:
+                    batch = np.where(
+                        batch == 0, next(v for v in range(16) if v not in batch), batch
+                    )
+            sums.append(row_sum(network, x, lists, labels, batch, clip))
+            worlds.append([(v, *lists[v]) for v in batch])
+        changed = sum(a != b or 0 in a for a, b in zip(*worlds, strict=True))
+        moved = float((sums[1] - sums[0]).norm())
+        bound = sensitivity.clipped_union_rows(changed, max_degree, clip)
+        assert moved <= bound.value * (1 + 1e-9) + 1e-12
+        most = max(
+            most, moved / sensitivity.clipped_group_gradient_sum(max(changed, 1), clip).value
+        )
+    assert (most > 1.9) == (clip < 10)  # as many samples, clipped themselves, move by 1 at most
 
 
 @pytest.mark.parametrize("places", [2, 8, 9, 40])
@@ -773,6 +867,41 @@ def test_node_level_runs_the_plan(adjacency, factor, small, tmp_path, monkeypatc
     short = [(s, setting, shortened(m)) for s, setting, m in models]
     with pytest.raises(GraphDPError, match=r"classifier: .* noisy rounds .* but it was 1;"):
         rows.write_rows(tmp_path / "wrong.csv", short, block)
+
+
+def test_clipping_rows_is_a_setting_of_its_own_and_its_epsilon_refuted(
+    small, tmp_path, monkeypatch
+):
+    """The same noise and the same rounds, whose sums are those of rows; one analysis, of no ε that
+    holds."""
+    settings = node_settings(clipping="rows", adjacency="node_replace")
+    plain = node_settings(clipping="samples", adjacency="node_replace")
+    assert "clipping" not in plain[0] and settings[0] == plain[0] | {"clipping": "rows"}
+    block = make_block(small, "node", settings, seeds=(0,))
+    of_samples = make_block(small, "node", plain, seeds=(0,))
+    called, original = [], model.SubGraphs.clipped_row_sum
+
+    def spy(self, *given):
+        called.append(given[-1])
+        return original(self, *given)
+
+    monkeypatch.setattr(model.SubGraphs, "clipped_row_sum", spy)
+    masks, cache = node_masks(small, (0,)), AggregateCache(tmp_path / "cache")
+    models = sage.fit(block, settings, masks, cache, {})
+    assert len(called) == sum(one.rounds for *_, one in models) > 0
+    for setting, other in zip(settings, plain, strict=True):
+        runs = [
+            one.phase(plan_settings("node", own), 0, "classifier").run
+            for one, own in ((block, setting), (of_samples, other))
+        ]
+        assert runs[0] == runs[1]
+    rows.write_rows(tmp_path / "rows.csv", models, block)
+    written = pd.read_csv(tmp_path / "rows.csv")
+    readings = [json.loads(one) for one in written["epsilons"]]
+    assert {(r["basis"], r["status"], r["epsilon"]) for own in readings for r in own} == {
+        ("as_published", "refuted", "none"),
+        ("as_implemented", "refuted", "none"),
+    }
 
 
 def test_exact_inference_is_the_sum_without_noise_and_all_noise_is_trainings(small, tmp_path):

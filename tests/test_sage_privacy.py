@@ -300,17 +300,30 @@ def test_node_bases_and_what_the_noise_is_worth_under_them():
         ("corrected", "node_replace"),
         ("corrected", "node_add_remove"),
     ]
-    claimed, shuffled, participant, replaced, unbounded = found.values()
+    claimed, rows, participant, replaced, unbounded = found.values()
     assert claimed == pytest.approx(8, rel=1e-4) and claimed <= 8
-    # Ten full Gaussians and one: the closed form.
-    assert shuffled == pytest.approx(
-        accounting.gaussian_epsilon(math.sqrt(11) / noise, 1e-5), rel=1e-9
+    # 773 full Gaussians, in which each of 101 samples counts for 202 rows, and one: closed form.
+    assert rows == pytest.approx(
+        accounting.gaussian_epsilon(math.sqrt(773 * 202**2 + 1) / noise, 1e-5), rel=1e-9
     )
     assert claimed < participant < replaced < unbounded == math.inf
     corrected = calibration_plan(analyses("sage", "node", NODE, TRAIN), "corrected")
     again = calibrate(corrected, 8.0, 1e-5)
     assert again.plan.adjacency == "participant"
     assert again.noise_multiplier > 0 and 0.99 * 8 <= again.epsilon <= 8
+
+
+@pytest.mark.parametrize("adjacency", ["node_add_remove", "node_replace"])
+def test_clipped_rows_have_the_claim_of_clipped_samples_and_no_corrected_analysis(adjacency):
+    setting = NODE | {"adjacency": adjacency}
+    claim, implemented, *_ = analyses("sage", "node", setting, TRAIN)
+    rows = analyses("sage", "node", setting | {"clipping": "rows"}, TRAIN)
+    assert rows[1:] == (implemented,) and rows[0].mechanisms == claim.mechanisms
+    assert {plan.status for plan in rows} == {"refuted"}
+    assert all("every row of the union" in plan.assumptions[0] for plan in rows)
+    # Fewer rounds are none of the official code, nor of what runs here.
+    assert implemented.mechanisms[0].count == claim.mechanisms[0].steps
+    assert calibration_plan(list(rows), "corrected") == rows[0]
 
 
 def test_progaps_baselines_are_worth_what_those_of_gap_are_with_exact_inference():
@@ -464,6 +477,8 @@ def test_missing_and_wrong_settings_are_one_line():
     with pytest.raises(GraphDPError, match="choose one of asymmetric, edge_rand, lap_graph"):
         sage_plan("edge", "flip")
     bound = Sensitivity(1, "1", "x")
+    with pytest.raises(GraphDPError, match="'row'; choose one of samples, rows"):
+        analyses("sage", "node", NODE | {"clipping": "row"}, TRAIN)
     with pytest.raises(GraphDPError, match="share of ε is 0"):
         PureRelease("q", bound, 0, "link")
     with pytest.raises(GraphDPError, match="batch_size is 9"):
@@ -499,6 +514,7 @@ def test_the_card_knows_whose_epsilon_speaks_of_the_weights_alone():
         ("sage", "edge", {"perturbation": "asymmetric_chunks"}),
         ("sage", "node", NODE),
         ("sage", "node", NODE | {"inference": "exact"}),
+        ("sage", "node", NODE | {"clipping": "rows"}),
         ("progapsage", "node", NODE),
         ("progapsageofficial", "node", NODE),
     ],

@@ -195,6 +195,27 @@ def clipped_group_gradient_sum(group: int, max_grad_norm: float) -> Sensitivity:
     )
 
 
+def clipped_union_rows(samples: int, max_degree: int, max_grad_norm: float) -> Sensitivity:
+    """4 · G · (D + 1) · C: G samples of a batch change, and what is clipped to norm C are rows.
+
+    A sample is a node with its at most D in-neighbours, and a batch is passed as one graph, the
+    union of its samples. Every node of it is a row, whose gradient is that of the mean loss times
+    the number n of rows. Let T hold the rows of the changed samples, before and after:
+    |T| ≤ 2 G (D + 1). Any other row's gradient is only rescaled, as n is. Where n falls to n' < n
+    such a row moves by at most (1 - n' / n) C, and there are at most n' of them: less than
+    (n - n') C in all, and likewise where n rises. Of T let a rows leave the union, b enter it and c
+    stay in it: they move by at most C, C and 2C. In all that is
+    (a + b + 2c + |a - b|) C ≤ 2 |T| C. Batches have as many samples before and after.
+    """
+    rows = 2 * samples * (_checked(max_degree) + 1)
+    return Sensitivity(
+        2 * rows * max_grad_norm,
+        "4*G*(max_degree + 1)*C",
+        f"graphdp.privacy.sensitivity.clipped_union_rows, proof there: {rows} rows of "
+        f"G = {samples} samples change (clipping norm C)",
+    )
+
+
 def clipped_gradient_sum(max_grad_norm: float) -> Sensitivity:
     """C: adding or removing one record moves a sum of gradients clipped to norm C by at most C."""
     return Sensitivity(max_grad_norm, "C", "Abadi et al. 2016, Algorithm 1 (clipping norm C)")

@@ -73,10 +73,17 @@ class Node(ReplaceableTraining):
         "sums without noise, which no ε covers (as the DP-GNN paper and PNPiGNNs run it)",
     )
 
-    @field_validator("inference")
+    clipping: Literal["samples", "rows"] | None = Field(
+        "samples",
+        validate_default=True,
+        description="what is clipped: samples; or rows of the union of a batch's sub-graphs, as "
+        "GAP's and DPDGC's code does it, whose ε does not hold",
+    )
+
+    @field_validator("inference", "clipping")
     @classmethod
-    def _omit_default_inference(cls, value: str | None) -> str | None:
-        return None if value == "noisy" else value
+    def _omit_defaults(cls, value: str | None) -> str | None:
+        return None if value in ("noisy", "samples") else value
 
 
 class ProgapsEdgeOfficial(ProgapsPublic):
@@ -105,6 +112,7 @@ def plan_settings(level: str, setting: dict[str, Any]) -> dict[str, Any]:
             "max_grad_norm",
             "adjacency",
             "inference",
+            "clipping",
         ),
     }[level]
     return {name: setting[name] for name in names if name in setting}
@@ -168,7 +176,7 @@ CARDS = (
         ),
         last_epoch=("node",),
         weights_alone=_exact,
-        unnamed={"adjacency": "node_add_remove", "inference": "noisy"},
+        unnamed={"adjacency": "node_add_remove", "inference": "noisy", "clipping": "samples"},
         words=Words(
             edges="Out-edges of a node, as messages to others.",
             sampled="each node's out-list, then of its in-list",

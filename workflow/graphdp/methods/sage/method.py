@@ -15,12 +15,14 @@ node   DP-GNN (Daigavane et al., Node-Level Differentially Private Graph Neural 
 At node level the last epoch is kept: to validate in between would ask for the sum again each time,
 and the plan holds it once. With `adjacency: node_replace` (DPDGC's DP-SAGE) that sum has noise for
 2√D; training, whose samples have a fixed size and whose bound is one of replacement, is the same.
+With `clipping: rows` rows are clipped instead of samples, as GAP's and DPDGC's code does it
+(`SubGraphs.clipped_row_sum`).
 
 ProGAP's baselines (its section 5.2; id "progapsage") are GraphSAGE, EdgeRand and DP-GNN in the same
 three places, with another network (`graphdp.training.JumpingSage`). Their DP-GNN bounds out-degrees
 alone, which is what D + 1 samples take, and predicts from sums of rows of any norm without noise.
 As their code runs them (id "progapsageofficial") EdgeRand draws in chunks, and DP-GNN clips rows
-instead of samples (`SubGraphs.clipped_row_sum`).
+likewise.
 
 `plan.py` states all of it.
 """
@@ -170,7 +172,7 @@ def _fit_private(block: Block, settings: list[dict[str, Any]], masks, cache) -> 
                 steps=planned.run.count,
                 max_grad_norm=planned.run.max_grad_norm,
                 noise_std=planned.run.noise_std,
-                rows=block.method == PROGAPS_OFFICIAL,
+                rows=block.method == PROGAPS_OFFICIAL or setting.get("clipping") == "rows",
             ),
             noise=block.noise_source,
             observe=_watched(block, seed),

@@ -43,8 +43,8 @@ class FixedSizeDP:
     replacement, independently of the other rounds; clipped gradients are summed, noise of standard
     deviation `noise_std` is added, and the sum divided by `batch_size`.
 
-    rows: clip rows of the union of a batch's sub-graphs and not samples, as ProGAP's code does
-    (`SubGraphs.clipped_row_sum`).
+    rows: clip rows of the union of a batch's sub-graphs and not samples, as GAP's, ProGAP's and
+    DPDGC's code does (`SubGraphs.clipped_row_sum`).
     """
 
     batch_size: int
@@ -336,15 +336,17 @@ class SubGraphs:
     def clipped_row_sum(
         self, values: Tensor, batch: np.ndarray, labels: Tensor, clip: float
     ) -> Tensor:
-        """Σ of the gradients of rows clipped to norm `clip`, as ProGAP's code has it: (P,).
+        """Σ of the gradients of rows clipped to norm `clip`, as the authors' code has it: (P,).
 
         The code passes a batch's sub-graphs as one graph, their union, through the network, and
         Opacus takes every row that a layer reads for a sample. A node is a row, whichever samples
         it belongs to; its gradient, of the mean loss times the number of rows, is clipped by
         itself. A node's label turns the rows of all that send to it, and its features those of all
-        that send to where it sends: in-degrees bound how far the sum moves, not out-degrees.
+        that send to where it sends: in-degrees bound how far the sum moves, not out-degrees
+        (`sensitivity.clipped_union_rows`).
 
-        Source: sisaman/ProGAP, core/methods/gnn/node.py and core/data/loader/node.py; Opacus
+        Source: core/data/loader/node.py with core/methods/gnn/node.py of sisaman/ProGAP, and with
+        core/methods/node/sage/sage_ndp.py of sisaman/GAP and of thupchnsky/dp-gnn (DPDGC); Opacus
         1.6.0, `GradSampleModule` (loss_reduction "mean"), against which a test holds it.
         """
         degrees, neighbours = self._in_lists(batch)

@@ -19,7 +19,6 @@ from graphdp.privacy.plan import (
     GaussianReleases,
     Mechanism,
     Plan,
-    PoissonGroupDPSGD,
     PureRelease,
     Sensitivity,
     UnnoisedRelease,
@@ -35,6 +34,8 @@ from graphdp.privacy.plan_parts import (
 
 #: What predictions read of neighbours: a noisy sum, or all without noise.
 INFERENCES = ("noisy", "exact")
+#: What DP-GNN clips: samples, or rows of the union of a batch's sub-graphs.
+CLIPPINGS = ("samples", "rows")
 EXACT_INFERENCE = (
     "Only the weights are released; predictions read neighbours without noise, and what they tell "
     "of any node's features and edges is not counted."
@@ -176,19 +177,41 @@ _OFFICIAL_PERTURBATION = (
     "it also estimates a density per 500 of the n rows, with noise that is too small by the factor "
     "n / 500, so that even twice the ε is not reached."
 )
+_ROWS_ARE_CLIPPED = (
+    "The official code clips, of each batch, the gradient of every row of the union of its "
+    "sub-graphs, not that of every sample. "
+)
+_BOUNDED_ROWS = _ROWS_ARE_CLIPPED + (
+    "A changed sample has at most D + 1 rows before and after, so it counts 2 (D + 1) times."
+)
+_UNION_ROWS = _ROWS_ARE_CLIPPED + (
+    "A node's label turns the rows of all its in-neighbours, and in-degrees are not bounded: no "
+    "finite number of rows is known."
+)
+_EVERY_ROUND = (
+    "Here every round counts as a full Gaussian: all samples that a node is in may be in its batch."
+)
 _OFFICIAL_BATCHES = (
     "The official code partitions the shuffled training nodes into batches in each epoch, for "
-    "which the hypergeometric bound over independent samples is no bound. What it does is worth "
-    "one full Gaussian per epoch: all samples that a node is in may fall into one batch."
+    "which the hypergeometric bound over independent samples is no bound. " + _EVERY_ROUND
 )
 _OFFICIAL_POISSON = (
     "The official code (DPDGC's version of GAP's) draws floor(N / B) Poisson samples per epoch, "
-    "for which the hypergeometric bound over samples of a fixed size is no bound. Here every "
-    "sample that a node is in has a coin of its own."
+    "for which the hypergeometric bound over samples of a fixed size is no bound. " + _EVERY_ROUND
 )
 
 
 def analyses(level: str, settings: dict[str, Any], num_train: int | None) -> tuple[Plan, ...]:
+    """All analyses of `sage_plan`, which says what the settings are, that as published first.
+
+    With `clipping` "rows" at node level rows are clipped instead of samples, as the authors' code
+    does it: the claim is the same, and what holds is worth far less; no corrected analysis.
+    Raises GraphDPError for a wrong setting.
+    """
+    settings = dict(settings)
+    clipping = settings.pop("clipping", "samples")
+    if clipping not in CLIPPINGS:
+        raise GraphDPError(f"sage: clipping is {clipping!r}; choose one of {', '.join(CLIPPINGS)}")
     published = sage_plan(level, num_train=num_train, **settings)
     if level == "none":
         return (published,)
@@ -244,30 +267,24 @@ def analyses(level: str, settings: dict[str, Any], num_train: int | None) -> tup
 
     kept = published.assumptions[2:]  # what is public, and what is not counted
     withheld = ROW_IS_WITHHELD if aggregation else EXACT_INFERENCE
-    rounds: Mechanism = GaussianReleases(
-        query=training.query,
-        sensitivity=training.max_grad_norm,
-        count=settings["epochs"],
+    replacing = group_of(2 * max_degree + 1, sensitivity.replace_both_bounded(max_degree))
+    batches, samples, sums = _OFFICIAL_BATCHES, training.group, aggregation
+    if published.adjacency == "node_replace":
+        batches, samples, (_, *sums) = _OFFICIAL_POISSON, 2 * max_degree + 1, replacing
+    rows = GaussianReleases(
+        query="sum of clipped gradients of rows",
+        sensitivity=sensitivity.clipped_union_rows(samples, max_degree, clip),
+        count=training.steps,
         phase=training.phase,
     )
-    batches = _OFFICIAL_BATCHES
-    if published.adjacency == "node_replace":
-        batches = _OFFICIAL_POISSON
-        rounds = PoissonGroupDPSGD(
-            query=training.query,
-            sampling_rate=training.batch_size / training.population,
-            steps=settings["epochs"] * max(1, training.population // training.batch_size),
-            group_size=training.group,
-            max_grad_norm=sensitivity.clipped_gradient_sum(clip),
-            noise_per_clip=2 * training.group,
-            phase=training.phase,
-        )
     implemented = replace(
         published,
         basis="as_implemented",
-        assumptions=(batches, *published.assumptions),
-        mechanisms=(rounds, *aggregation),
+        assumptions=(_BOUNDED_ROWS, batches, *published.assumptions),
+        mechanisms=(rows, *sums),
     )
+    if clipping == "rows":
+        return replace(published, assumptions=(_BOUNDED_ROWS, *published.assumptions)), implemented
     participant = replace(
         published,
         adjacency="participant",
@@ -282,7 +299,7 @@ def analyses(level: str, settings: dict[str, Any], num_train: int | None) -> tup
         basis="corrected",
         status="conditional",
         assumptions=(OTHER_LISTS_STAY, withheld, *kept),
-        mechanisms=group_of(2 * max_degree + 1, sensitivity.replace_both_bounded(max_degree)),
+        mechanisms=replacing,
     )
     unbounded = replace(
         published,
@@ -297,13 +314,6 @@ def analyses(level: str, settings: dict[str, Any], num_train: int | None) -> tup
         ),
     )
     return published, implemented, participant, replaced, unbounded
-
-
-_UNION_ROWS = (
-    "The official code clips, of each batch, the gradient of every row of the union of its "
-    "sub-graphs, not that of every sample. A node's label turns the rows of all its in-neighbours, "
-    "and in-degrees are not bounded: no finite number of rows is known."
-)
 
 
 def progaps_analyses(
