@@ -118,19 +118,22 @@ def test_noise_that_is_drawn_twice_from_one_seed_is_caught(monkeypatch, same):
     assert found() > claimed
 
 
+def sums_bound(pair, calibration, setting):
+    """What the sums of one round tell, as a lower bound of ε at δ = 1e-5, by 10,000 runs."""
+    scores = [
+        sums_attack.sum_scores(pair, calibration, setting, world, 10_000, 0) for world in WORLDS
+    ]
+    return lower_bound(*scores, 1e-5, analysis="gdp").epsilon
+
+
 def test_a_pair_with_oneself_that_is_not_counted_is_caught(monkeypatch):
     """Of a user with one pair: Δ² is 2 where 1 is accounted. By 10,000 runs."""
     claimed, setting = 4.0, ONE | {"max_degree": 1}
     pair = worlds.participant_pair(1, 1)
     calibration = calibrate(plan_of("node", "participant", setting), claimed, 1e-5)
 
-    def found():
-        scores = [
-            sums_attack.sum_scores(pair, calibration, setting, world, 10_000, 0) for world in WORLDS
-        ]
-        return lower_bound(*scores, 1e-5, analysis="gdp").epsilon
-
-    assert claimed / 2 < found() < claimed
+    attack = pair, calibration, setting
+    assert claimed / 2 < sums_bound(*attack) < claimed
     kept = method.kept_pairs
 
     def with_oneself(*arguments):
@@ -139,7 +142,7 @@ def test_a_pair_with_oneself_that_is_not_counted_is_caught(monkeypatch):
         return np.append(senders, own), np.append(keys, own)
 
     monkeypatch.setattr(method, "kept_pairs", with_oneself)
-    assert found() > claimed
+    assert sums_bound(*attack) > claimed
 
 
 def test_lists_that_are_cut_by_receivers_are_caught(monkeypatch):
@@ -149,13 +152,8 @@ def test_lists_that_are_cut_by_receivers_are_caught(monkeypatch):
     setting, pair = ONE | {"max_degree": most}, worlds.participant_pair()
     calibration = calibrate(plan_of("node", "participant", setting), claimed, 1e-5)
 
-    def found():
-        scores = [
-            sums_attack.sum_scores(pair, calibration, setting, world, 10_000, 0) for world in WORLDS
-        ]
-        return lower_bound(*scores, 1e-5, analysis="gdp").epsilon
-
-    assert claimed / 2 < found() < claimed
+    attack = pair, calibration, setting
+    assert claimed / 2 < sums_bound(*attack) < claimed
 
     def by_receivers(block, *_):
         listed = np.diff(block.graph.indptr)
@@ -166,7 +164,7 @@ def test_lists_that_are_cut_by_receivers_are_caught(monkeypatch):
         return senders[kept], keys[kept]
 
     monkeypatch.setattr(method, "kept_pairs", by_receivers)
-    assert found() > claimed
+    assert sums_bound(*attack) > claimed
 
 
 def norm_scores(calibration, setting, world, draws):

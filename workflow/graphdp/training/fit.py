@@ -59,16 +59,14 @@ def train(
 
     features: float32 (n, f), dense or `scipy.sparse`, shared by all members; for a `HopClassifier`
     a sequence with, per member, an array (n, hops + 1, d) or a list of hops + 1 arrays (n, d); for
-    a `StageClassifier` its `StageInputs`, for a `Sage` or
-    `JumpingSage` its `GraphInputs`. labels: int64 (n,), or
-    (len(members), n) where they differ. checkpoint: "best_validation" keeps the first epoch of
-    highest validation accuracy, "last" the last epoch. device: "auto" takes CUDA if there is one.
-    memory_mb: members are trained in chunks that fit into this many MiB. label: names the work in
-    progress lines (no lines without it). train_history: also evaluate on the training nodes after
-    every epoch, which changes no result. posteriors: also keep every node's probabilities. observe:
-    called in every noisy round before its step is taken; noise: what draws it; both are for audits.
-    Equal arguments give equal
-    results on the same kind of device.
+    a `StageClassifier` its `StageInputs`, for a `Sage` or `JumpingSage` its `GraphInputs`. labels:
+    int64 (n,), or (len(members), n) where they differ. checkpoint: "best_validation" keeps the
+    first epoch of highest validation accuracy, "last" the last epoch. device: "auto" takes CUDA if
+    there is one. memory_mb: members are trained in chunks that fit into this many MiB. label: names
+    the work in progress lines (no lines without it). train_history: also evaluate on the training
+    nodes after every epoch, which changes no result. posteriors: also keep every node's
+    probabilities. observe: called in every noisy round before its step is taken; noise: what draws
+    it; both are for audits. Equal arguments give equal results on the same kind of device.
 
     Raises `GraphDPError` on arguments that do not fit together, on a noise multiplier of 0 (or
     less) in `DPAdam` without `noise_free`, and if the parameters become infinite.
