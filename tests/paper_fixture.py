@@ -194,8 +194,8 @@ def attacks():
     return {"nmi": [{"method": m} | level for m in ("gap", "mlp") for level in levels]}
 
 
-def synthetic_attacks(path, datasets, skip=()):
-    """Write an attacks.csv with three repeats of every cell of `attacks`; returns its path.
+def synthetic_attacks(path, datasets, skip=(), seeds=3):
+    """Write an attacks.csv with repeats of every cell of `attacks`; returns its path.
 
     The AUC of repeat i is 0.51 + 0.01 i. skip: (dataset, method, epsilon) without rows.
     """
@@ -213,7 +213,7 @@ def synthetic_attacks(path, datasets, skip=()):
             "epsilon_basis": basis, "adjacency": adjacency, "epsilon_status": status,
             "cpu_seconds": 1, "wall_seconds": 1, "peak_rss_mb": 1,
         }  # fmt: skip
-        for epsilon, seed in itertools.product(entry["epsilon"], range(3)):
+        for epsilon, seed in itertools.product(entry["epsilon"], range(seeds)):
             if (dataset, method, epsilon) not in skip:
                 lines.append(shared | {"epsilon": epsilon, "seed": seed, "auc": 0.51 + 0.01 * seed})
     pd.DataFrame(lines).to_csv(path, index=False)

@@ -12,7 +12,7 @@ from graphdp import config
 from graphdp.errors import GraphDPError
 from graphdp.methods.dpdgc import figures as drawn
 from graphdp.methods.settings import key
-from graphdp.paper import labels, rows, scorecard, style, tables
+from graphdp.paper import labels, orderings, rows, scorecard, style, tables
 from graphdp.paper.accuracy import published_table
 from graphdp.paper.cells import experiment_rows, read_published
 from graphdp.paper.rows import COLUMNS
@@ -334,10 +334,10 @@ def test_every_claim_names_cells_of_the_study(study):
         "orderings": str(PUBLISHED.with_name("orderings.csv")),
         "experiments": asked_for.experiments(grid.study),
     }  # fmt: skip
-    table = scorecard.orderings_table(pd.DataFrame(columns=list(COLUMNS)), own)
+    table = orderings.orderings_table(pd.DataFrame(columns=list(COLUMNS)), own)
     assert set(table["verdict"]) == {"missing"}
     assert not table["missing_reason"].str.contains("not requested").any()
-    named = scorecard.read_orderings(own["orderings"], "dpdgc")
+    named = orderings.read_orderings(own["orderings"], "dpdgc")
     assert set(named["claim"]) == set(table["claim"])
     larger = table[table["dataset"] == "facebook"]
     assert set(larger[larger["claim"] == "DPDGC above GAP"]["epsilon"]) == {"4", "8", "16"}
@@ -345,7 +345,7 @@ def test_every_claim_names_cells_of_the_study(study):
 
 def test_claims_compare_levels_and_are_about_their_own_datasets(frame, context):
     own = context | {"orderings": str(PUBLISHED.with_name("orderings.csv"))}
-    table = scorecard.orderings_table(frame, own)
+    table = orderings.orderings_table(frame, own)
     fall = table[table["claim"] == "DPDGC at k = 1 no worse than at k = 5"]
     assert list(fall["dataset"]) == ["cora", "facebook"]
     means = published_table(frame, context).set_index(["dataset", "method", "level"])["mean"]

@@ -8,6 +8,7 @@ from graphdp.errors import GraphDPError
 from graphdp.paper import printing
 from graphdp.paper.attack import read_attacks, show_table3, table3
 from graphdp.paper.cells import read_published
+from graphdp.paper.orderings import attack_orderings_table
 from graphdp.paper.select import bootstrap_ci
 from paper_fixture import attacks, published_with_an_unknown_method, synthetic_attacks
 
@@ -66,6 +67,32 @@ def test_the_printed_table_labels_every_epsilon(tmp_path):
     assert any("GAP-NDP: ε at node level" in note for note in printed.notes)
     for text in (printing.to_markdown(printed), printing.to_latex(printed, "table3")):
         assert "52.0 [51.0, 53.0]" in text
+
+
+def test_orderings_of_attacks_are_those_of_table_3(tmp_path):
+    """What the attack finds: guessing is 50 %, and a claim may say within how many points."""
+    path = synthetic_attacks(tmp_path / "a.csv", ["berkeley13"], seeds=5)
+    own = context("berkeley13") | {
+        "paper": "gap", "orderings": str(PUBLISHED.with_name("orderings.csv"))
+    }  # fmt: skip
+    rows = read_attacks(path)
+    rows["auc"] += rows["level"].map({"none": 0.2, "node": -0.005})  # 53 % before
+    found = attack_orderings_table(rows, own).set_index(["claim", "epsilon"])
+    auc = rows.groupby(["method", "epsilon"])["auc"].mean() * 100
+    line = found.loc["the attack finds members of GAP without privacy", "inf"]
+    assert (line["higher_mean"], line["lower_mean"]) == (pytest.approx(auc["gap", "inf"]), 50)
+    assert line["verdict"] == "holds" and line["lower_low"] == line["lower_high"] == 50
+    close = found.loc["privacy leaves it little of GAP", "8"]
+    assert close["higher_mean"] == pytest.approx(auc["gap", "8"])
+    assert 2 < close["higher_mean"] - 50 <= 3 and close["verdict"] == "holds"
+    defended = found.loc["privacy defends GAP", "8"]
+    assert defended["higher_mean"] == pytest.approx(auc["gap", "inf"])
+    assert defended["lower_mean"] == pytest.approx(auc["gap", "8"])
+    assert found.loc["it finds fewer members of SAGE than of GAP", "inf"]["missing_reason"] == (
+        "SAGE-∞: not requested in this run"
+    )
+    fewer = attack_orderings_table(rows[rows["seed"] < 4], own)
+    assert set(fewer["verdict"]) == {"too few seeds", "missing"}
 
 
 def test_the_papers_table_3_orders_as_its_text_says():

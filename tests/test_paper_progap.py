@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from graphdp.methods.progap.figures import figure3, figure4, layerwise
-from graphdp.paper import cells, figures, rows, select, style, tables
+from graphdp.paper import cells, figures, orderings, rows, select, style, tables
 from paper_fixture import context, synthetic_rows
 
 PUBLISHED = Path(__file__).parents[1] / "config" / "published" / "progap.csv"
@@ -32,7 +32,7 @@ def experiments():
         ],
         "layerwise": [
             base | {"level": level, "epsilon": e, "depth": [1, 2], "layerwise": [False, True]}
-            for level, e in ends
+            for level, e in (*ends, ("none", ["inf"]))
         ],
     }
 
@@ -167,11 +167,17 @@ def test_figure_4_draws_one_line_per_epsilon_over_the_depths(frame, study):
 def test_the_layerwise_figure_compares_the_two_ways_to_train(frame, study):
     found = panels(layerwise(frame, study))
     drawn = lines(found["pubmed, edge level"])
-    assert set(drawn) == {"ProGAP-EDP progressive", "ProGAP-EDP layer-wise"}
+    flat = {"ProGAP-∞ progressive", "ProGAP-∞ layer-wise"}
+    assert set(drawn) == {"ProGAP-EDP progressive", "ProGAP-EDP layer-wise", *flat}
     x = {label: list(where) for label, (where, _) in drawn.items()}
     assert x["ProGAP-EDP progressive"] == [1 / 1.05] and x["ProGAP-EDP layer-wise"] == [1.05]
     gain = drawn["ProGAP-EDP progressive"][1] - drawn["ProGAP-EDP layer-wise"][1]
     assert 5 < gain[0] < 11  # the synthetic accuracy falls by eight points
+    without = frame[(frame["dataset"] == "pubmed") & (frame["level"] == "none")]
+    for label, frozen in (("ProGAP-∞ progressive", False), ("ProGAP-∞ layer-wise", True)):
+        best, _ = select.select_best(without[without["hp_layerwise"] == frozen])
+        expected = pytest.approx(100 * best["test_accuracy"].mean())
+        assert drawn[label][1].tolist() == [expected, expected]
 
 
 @pytest.mark.parametrize("name", [n for n in figures.figures() if n.startswith("progap")])
@@ -184,6 +190,26 @@ def test_nothing_is_cut_or_covered(frame, study, name):
             box = ax.get_tightbbox()
             assert box.x0 >= page.x0 - 1 and box.x1 <= page.x1 + 1, ax.get_title()
             assert box.y0 >= page.y0 - 1 and box.y1 <= page.y1 + 1, ax.get_title()
+
+
+def test_orderings_of_convergence_are_those_of_the_curves(frame, study):
+    """By `curve` validation ends at 0.3, 0.4 and 0.5, training a tenth of that above."""
+    own = study | {"paper": "progap", "orderings": str(PUBLISHED.with_name("orderings.csv"))}
+    table = orderings.orderings_table(frame, own)
+    mine = table[(table["dataset"] == "pubmed") & (table["level"] == "node")].set_index("claim")
+    assert set(mine[mine["lower"].str.contains("at=")]["epsilon"]) == {"8"}
+    ends = np.array([curve(seed, 1.0) for seed in range(5)])[:, :, -1].mean(axis=0)
+    grows = mine.loc["validation accuracy grows over the stages"]
+    assert grows["higher_mean"] == pytest.approx(100 * ends[2])
+    assert grows["lower_mean"] == pytest.approx(100 * ends[0])
+    assert grows["verdict"] == "holds" and grows["higher_n"] == 5
+    less = mine.loc["later stages gain less"]  # as much, for the curves rise by equal steps
+    assert less["higher_mean"] == pytest.approx(less["lower_mean"]) == pytest.approx(10)
+    apart = mine.loc["training accuracy about as good as validation accuracy"]
+    assert apart["higher_mean"] - apart["lower_mean"] == pytest.approx(5, abs=0.1)
+    assert apart["verdict"] == "fails"
+    without = orderings.orderings_table(frame.drop(columns="curves"), own).set_index("claim")
+    assert (without.loc["later stages gain less", "verdict"] == "missing").all()
 
 
 def test_rows_without_curves_leave_figure_3_empty(frame, study):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from graphdp.errors import GraphDPError
+from graphdp.paper import orderings, scorecard, select
 from graphdp.paper import rows as tidy
-from graphdp.paper import scorecard, select
 from graphdp.privacy.protection import is_level
 from paper_fixture import context, synthetic_rows
 from study_fixture import study as paper_study
@@ -69,14 +69,14 @@ def test_verdicts(relation, higher, lower, expected):
     values = {f"higher_{n}": v for n, v in zip(names, higher, strict=True)}
     values |= {f"lower_{n}": v for n, v in zip(names, lower, strict=True)}
     values |= {"relation": relation, "higher_n": 10, "lower_n": 5}
-    assert scorecard.verdict(values) == expected
+    assert orderings.verdict(values) == expected
     if expected != "missing":
-        assert scorecard.verdict(values | {"lower_n": 4}) == "too few seeds"
-        assert scorecard.verdict(values | {"higher_n": 2}) == "too few seeds"
+        assert orderings.verdict(values | {"lower_n": 4}) == "too few seeds"
+        assert orderings.verdict(values | {"higher_n": 2}) == "too few seeds"
 
 
 def test_orderings_compare_the_selected_models_of_each_side(frame, study):
-    table = scorecard.orderings_table(frame, study)
+    table = orderings.orderings_table(frame, study)
     helps = {"claim": "the encoder helps GAP", "level": "edge", "dataset": "facebook"}
     found = line(table, **helps, epsilon="1")
     mine = frame[
@@ -89,7 +89,7 @@ def test_orderings_compare_the_selected_models_of_each_side(frame, study):
         best, _ = select.select_best(mine[mine["hp_encoder_layers"] == layers])
         assert found[f"{side}_mean"] == pytest.approx(100 * best["test_accuracy"].mean())
     assert found["verdict"] == "holds" and found["higher_n"] == found["lower_n"] == 5
-    fewer = scorecard.orderings_table(frame[frame["seed"] < 4], study)
+    fewer = orderings.orderings_table(frame[frame["seed"] < 4], study)
     assert set(fewer["verdict"]) == {"missing", "too few seeds"}
     # The MLP reads no edge: one model, held against every ε.
     flat = table[(table["lower"] == "mlp") & (table["level"] == "edge")]
@@ -107,7 +107,7 @@ def test_the_figure_shows_one_square_per_ordering_and_one_point_per_printed_cell
     figure = scorecard.scorecard_figure(frame, study)
     left, right = figure.axes
     assert len(left.get_yticks()) == 5  # of Table 2's facebook column, SAGE is not in this study
-    assert len(right.lines) == len(scorecard.orderings_table(frame, study))
+    assert len(right.lines) == len(orderings.orderings_table(frame, study))
     nothing = scorecard.scorecard_figure(frame.iloc[:0], context(datasets=()))
     texts = [text.get_text() for axes in nothing.axes for text in axes.texts]
     assert texts == ["no result on a dataset of the paper", "no ordering to check"]
@@ -116,32 +116,48 @@ def test_the_figure_shows_one_square_per_ordering_and_one_point_per_printed_cell
 def test_every_papers_orderings_name_levels_and_relations_that_exist():
     path = PUBLISHED.with_name("orderings.csv")
     for paper in ("gap", "progap", "dpdgc"):
-        table = scorecard.read_orderings(path, paper)
+        table = orderings.read_orderings(path, paper)
         assert len(table) and all(map(is_level, table["level"]))
 
 
 @pytest.mark.parametrize("paper", ["gap", "progap", "dpdgc"])
 def test_every_side_of_an_ordering_is_in_its_papers_study(paper):
     """A name that no entry has would be missing for ever."""
-    entries = paper_study(paper).experiments
-    for claim in scorecard.read_orderings(PUBLISHED.with_name("orderings.csv"), paper).to_dict(
+    study = paper_study(paper)
+    places = orderings.curve_places({"train": [[0.1], [0.2]], "val": [[0.1], [0.2]]})
+    for claim in orderings.read_orderings(PUBLISHED.with_name("orderings.csv"), paper).to_dict(
         "records"
     ):
-        for side in map(scorecard.Side.of, (claim["higher"], claim["lower"])):
+        entries = study.experiments.get(claim["experiment"])
+        if claim["measure"] == "auc":
+            entries = study.attacks[claim["experiment"]].entries
+        for side in map(orderings.Side.of, (claim["higher"], claim["lower"])):
             level = side.level or claim["level"]
             found = [
                 entry
-                for entry in entries[claim["experiment"]]
+                for entry in entries
                 if entry.method == side.method
                 # What reads no edge is at edge level what it is without privacy.
                 and (entry.level == level or (side.method, level) == ("mlp", "edge"))
-                and (not side.name or side.value in getattr(entry, side.name))
+                and (
+                    not side.name
+                    or (side.name == "at" and side.value in places and True in entry.history)
+                    or side.value in getattr(entry, side.name)
+                )
             ]
-            assert found, (claim["claim"], side)
+            assert found or side.number is not None, (claim["claim"], side)
 
 
-def test_an_unknown_relation_is_refused(tmp_path):
-    text = PUBLISHED.with_name("orderings.csv").read_text().replace(",above,", ",over,", 1)
-    (tmp_path / "orderings.csv").write_text(text)
-    with pytest.raises(GraphDPError, match="relation 'over'; use above, at_least, about"):
-        scorecard.read_orderings(tmp_path / "orderings.csv", "gap")
+@pytest.mark.parametrize(
+    ("here", "there", "message"),
+    [
+        (",above,", ",over,", "relation 'over'; use above, at_least, about"),
+        (",auc,", ",recall,", "measure 'recall'; use convergence, auc"),
+    ],
+)
+def test_an_unknown_word_is_refused(tmp_path, here, there, message):
+    text = PUBLISHED.with_name("orderings.csv").read_text()
+    assert here in text
+    (tmp_path / "orderings.csv").write_text(text.replace(here, there, 1))
+    with pytest.raises(GraphDPError, match=message):
+        orderings.read_orderings(tmp_path / "orderings.csv", "gap")

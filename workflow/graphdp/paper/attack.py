@@ -118,12 +118,12 @@ def table3(rows: pd.DataFrame, context: Mapping) -> pd.DataFrame:
     the paper's AUC where it prints the same cell on the same dataset. A cell without a result has
     an empty mean and its `missing_reason`.
     """
-    asked = dict(context) | {"experiments": context.get("attacks", {})}
+    asked = _of_attacks(context)
     published = read_published(context.get("published"))
     published = published[(published["metric"] == "auc") & (published["artefact"] == "Table 3")]
     printed = {tuple(line[name] for name in CELL): line for line in published.to_dict("records")}
     datasets = study_datasets(context)
-    cells = dict.fromkeys(cell for cell in expected_cells(asked, ATTACK) if cell[3] != "0")
+    cells = dict.fromkeys(attack_cells(context))
     cells |= dict.fromkeys(cell for cell in printed if cell[0] in datasets)
     methods = list(dict.fromkeys(cell[1] for cell in cells))
     groups = dict(list(rows[rows["attack"] == ATTACK].groupby(list(CELL))))
@@ -141,6 +141,15 @@ def table3(rows: pd.DataFrame, context: Mapping) -> pd.DataFrame:
             line["missing_reason"] = missing_reason(cell, asked)
         lines.append(line)
     return _typed(pd.DataFrame(lines, columns=list(TABLE3_COLUMNS)))
+
+
+def attack_cells(context: Mapping) -> list[tuple[str, str, str, str]]:
+    """The cells (dataset, method, level, ε) whose models the study attacks, in its order."""
+    return [cell for cell in expected_cells(_of_attacks(context), ATTACK) if cell[3] != "0"]
+
+
+def _of_attacks(context: Mapping) -> dict:
+    return dict(context) | {"experiments": context.get("attacks", {})}
 
 
 def _summary(group: pd.DataFrame) -> dict:

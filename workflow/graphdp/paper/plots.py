@@ -108,19 +108,25 @@ def contrast(
     names: tuple[str, str],
 ) -> Figure:
     """Accuracy against ε where `column`, made from `hyperparameter`, is true, and where it is not;
-    `names` say which is which."""
+    `names` say which is which. Horizontal lines are the same without privacy."""
 
-    def panel(ax: Axes, summary: pd.DataFrame, level: str) -> None:
+    def panel(ax: Axes, mine: pd.DataFrame, level: str) -> None:
         # At a single ε the two stand side by side: their intervals would hide each other.
-        apart = 1.05 if summary["epsilon"].nunique() == 1 else 1.0
-        for (method, true), line in summary.groupby(["method", column]):
+        apart = 1.05 if mine["epsilon"].nunique() == 1 else 1.0
+        for (method, true), line in mine.groupby(["method", column]):
             colour, marker = style.method_style(method)
             line = line.assign(x=line["epsilon"].astype(float)).sort_values("x")
             line["x"] *= 1 / apart if true else apart
             shape = {} if true else {"markerfacecolor": "white", "linestyle": "--"}
             label = f"{method_label(method, level)} {names[0] if true else names[1]}"
             draw_line(ax, line["x"], line, label=label, color=colour, marker=marker, **shape)
-        epsilon_axis(ax, summary, level)
+        free = ~summary["level"].map(is_private).astype(bool)
+        for line in summary[free & (summary["dataset"] == mine["dataset"].iloc[0])].itertuples():
+            true = bool(getattr(line, column))
+            label = f"{method_label(line.method, line.level)} {names[0] if true else names[1]}"
+            colour, _ = style.method_style(line.method)
+            ax.axhline(line.mean, color=colour, linestyle="-." if true else ":", label=label)
+        epsilon_axis(ax, mine, level)
 
     with style.theme():
         summary = summary_of(rows, context, experiment, column)

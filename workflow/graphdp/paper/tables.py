@@ -19,18 +19,18 @@ from graphdp.paper.accuracy import (
     accuracy_table,
     degree_bounds_table,
 )
+from graphdp.paper.attack import read_attacks
 from graphdp.paper.cells import known
 from graphdp.paper.labels import epsilon_label, method_label, notes, reading_title
+from graphdp.paper.orderings import (
+    ORDERING_NUMBERS,
+    attack_orderings_table,
+    orderings_table,
+    show_orderings,
+)
 from graphdp.paper.printing import Printed
 from graphdp.paper.rows import read_rows
-from graphdp.paper.scorecard import (
-    ORDERING_NUMBERS,
-    SCORECARD_NUMBERS,
-    orderings_table,
-    scorecard_table,
-    show_orderings,
-    show_scorecard,
-)
+from graphdp.paper.scorecard import SCORECARD_NUMBERS, scorecard_table, show_scorecard
 from graphdp.paper.statistics import (
     STATISTICS_NUMBERS,
     show_statistics,
@@ -251,6 +251,14 @@ _GENERAL: dict[str, Table] = {
     "accuracy": Table("Accuracy", accuracy_table, show_accuracy, FLOATS, COUNTS),
     "scorecard": Table("Scorecard", scorecard_table, show_scorecard, SCORECARD_NUMBERS, COUNTS),
     "orderings": Table("Orderings", orderings_table, show_orderings, ORDERING_NUMBERS),
+    "attack_orderings": Table(
+        "Orderings of attacks",
+        attack_orderings_table,
+        show_orderings,
+        ORDERING_NUMBERS,
+        read=read_attacks,
+        of_attacks=True,
+    ),
     "degree_bounds": Table(
         "Degree bounds", degree_bounds_table, show_degree_bounds, FLOATS, COUNTS
     ),

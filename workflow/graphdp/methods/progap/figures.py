@@ -107,6 +107,7 @@ FIGURES: dict[str, Drawing] = {
         "ProGAP progressive or layer-wise",
         layerwise,
         "Progressive training (all bases train in every stage) against layer-wise training (the "
-        "bases of earlier stages are frozen) at edge level (left) and node level (right).",
+        "bases of earlier stages are frozen) at edge level (left) and node level (right); lines "
+        "that lie flat are both without privacy.",
     ),
 }
