@@ -12,6 +12,7 @@ list = [$(subst $(space),$(comma),$(strip $(1)))]
 
 # Only what the user gives is passed on; everything else stands in the config.
 OVERRIDES := $(if $(DATASETS),datasets=$(call list,$(DATASETS))) \
+             $(if $(ONLY),only=$(call list,$(ONLY))) \
              $(if $(EPSILONS),epsilons=$(call list,$(EPSILONS))) \
              $(if $(SEEDS),seeds=$(SEEDS)) $(if $(MIRROR),mirror=$(MIRROR))
 CONFIG = $(if $(strip $(OVERRIDES)),--config $(OVERRIDES))
@@ -24,7 +25,7 @@ help:
 	@echo "make demo                          the whole chain on a generated graph"
 	@echo "make test                          formatting, linting and the tests"
 	@echo "make paper PAPER=gap [DATASETS=\"berkeley13 pubmed\"] [EPSILONS=\"1 4\"] [SEEDS=3]"
-	@echo "                     [MIRROR=dir] [JOBS=n]   a paper's study, or a part of it"
+	@echo "                     [ONLY=\"accuracy nmi\"] [MIRROR=dir] [JOBS=n]   a paper's study, or a part of it"
 	@echo "make redraw                        figures and tables of the documentation, from shipped rows"
 	@echo "make test-faults [SEED=n]          kills, full disks and damaged files, done to a small study"
 	@echo "make test-slurm                    the same on a real Slurm of one node (root)"

@@ -173,6 +173,28 @@ def test_node_level_encoders_depend_on_hops_but_not_on_max_degree():
     assert [s["hops"] for s in encoder.settings] == [1, 2]
 
 
+def test_only_the_named_parts_are_asked_for():
+    """Cells, attacked cells and what is set by experiment; a setting that an experiment left out
+    would train is trained by the next."""
+    entry = {"method": "mlp", "level": "node", "epsilon": 2}
+    base = {
+        "study": "s",
+        "datasets": ["pubmed"],
+        "experiments": {"a": [entry], "b": [entry, entry | {"method": "gap"}]},
+        "experiment_seeds": {"a": 2, "b": 3},
+        "corrected_experiments": ["a"],
+        "attacks": {"nmi": {"entries": [entry]}},
+    }
+    whole, part = config.validate(base), config.validate(base | {"only": ["b"]})
+    assert [(c.method, c.experiment) for c in Grid(whole).cells] == [("mlp", "a"), ("gap", "b")]
+    assert [(c.method, c.experiment) for c in Grid(part).cells] == [("mlp", "b"), ("gap", "b")]
+    assert part.attacks == {} and part.experiment_seeds == {"b": 3}
+    assert part.corrected_experiments == [] and part.calibrated_for("b") == "published"
+    attack = config.validate(base | {"only": "nmi"})
+    assert attack.experiments == {} and list(attack.attacks) == ["nmi"]
+    assert [entry.method for entry in attack.entries_of("pubmed")] == ["mlp"]
+
+
 def test_an_experiment_is_about_one_adjacency():
     node = {"method": "mlp", "level": "node", "epsilon": 4}
     replaced = node | {"adjacency": "node_replace"}

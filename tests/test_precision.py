@@ -97,6 +97,10 @@ def test_experiments_with_fewer_repeats_and_their_own_analysis():
     ]
     repeats = {one["name"]: one["repeats"] for one in grid.released("pubmed", grid.cells)}
     assert repeats == {"mlp/node/2": 10, "gap/node/2": 3}
-    for name, value in (("experiment_seeds", {"c": 3}), ("corrected_experiments", ["c"])):
+    for name, value in (
+        ("experiment_seeds", {"c": 3}),
+        ("corrected_experiments", ["c"]),
+        ("only", ["c"]),
+    ):
         with pytest.raises(GraphDPError, match=f"{name}: there is no experiment 'c'; known: a, b"):
             config.validate(base | {name: value})

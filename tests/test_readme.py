@@ -81,12 +81,13 @@ def test_make_commands_expand_to_calls_that_are_planned(command, tmp_path):
 
 def test_make_paper_passes_on_exactly_what_it_is_given():
     words = ["PAPER=gap", "DATASETS=berkeley13 pubmed", "EPSILONS=1 4", "SEEDS=3", "MIRROR=dir"]
+    words += ["ONLY=accuracy nmi"]
     result = run(["make", "--dry-run", "paper", *words])
     last = re.findall(r"^\.venv/bin/(snakemake .*)$", result.stdout, flags=re.MULTILINE)[-1]
     assert shlex.split(last) == [
         "snakemake", "--cores", "all", "--configfile", "config/papers/gap.yaml", "--config",
-        "missing_data=skip", "datasets=[berkeley13,pubmed]", "epsilons=[1,4]", "seeds=3",
-        "mirror=dir",
+        "missing_data=skip", "datasets=[berkeley13,pubmed]", "only=[accuracy,nmi]",
+        "epsilons=[1,4]", "seeds=3", "mirror=dir",
     ]  # fmt: skip
 
 

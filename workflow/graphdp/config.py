@@ -286,6 +286,9 @@ class Study(Strict):
     attacks: dict[Literal["nmi"], Attack] = Field(
         {}, description="nmi: node membership inference, see below"
     )
+    only: Annotated[list[Name], Field(min_length=1), *OneOrMore] | None = Field(
+        None, description="the experiments and attacks that are run, by name; all if not given"
+    )
     known_rows: Annotated[list[str], *OneOrMore] = Field(
         [],
         description="rows files of earlier runs of the study (.csv or .csv.gz): their models are "
@@ -348,9 +351,22 @@ class Study(Strict):
 
     @model_validator(mode="after")
     def _can_be_released(self) -> "Study":
-        known_names(self.experiments, self.experiment_seeds, self.corrected_experiments)
+        for key in ("experiment_seeds", "corrected_experiments"):
+            known_names(key, getattr(self, key), self.experiments)
+        known_names("only", self.only or (), [*self.experiments, *self.attacks])
         private.check(self)
         return self
+
+    def part(self) -> "Study":
+        """The study with what `only` names alone: of experiments, attacks and what is of them."""
+        if self.only is None:
+            return self
+        kept: dict[str, Any] = {
+            key: {name: of for name, of in getattr(self, key).items() if name in self.only}
+            for key in ("experiments", "attacks", "experiment_seeds")
+        }
+        corrected = [name for name in self.corrected_experiments if name in self.only]
+        return self.model_copy(update=kept | {"corrected_experiments": corrected})
 
     def seeds_of(self, experiment: str) -> int:
         """Repeats of the models of an experiment."""
@@ -401,13 +417,13 @@ class Study(Strict):
 
 
 def validate(config: dict[str, Any]) -> Study:
-    """Check a study's configuration.
+    """Check a study's configuration; returns the part of it that is asked for.
 
     Raises `GraphDPError` with one line that names the key, what is wrong and, for an unknown key,
     the nearest valid one.
     """
     try:
-        return Study.model_validate(config)
+        return Study.model_validate(config).part()
     except ValidationError as error:
         raise GraphDPError(f"config: {first_fault(error, config, keys_at)}") from None
 

@@ -70,16 +70,13 @@ def one_analysis(value: Mapping[str, Sequence[BaseModel]]) -> None:
             )
 
 
-def known_names(
-    experiments: Collection[str], seeds: Collection[str], corrected: Collection[str]
-) -> None:
-    """Whether `experiment_seeds` and `corrected_experiments` name experiments of the study.
+def known_names(key: str, names: Collection[str], experiments: Collection[str]) -> None:
+    """Whether what a key names are experiments (or attacks) of the study.
 
-    Raises ValueError with the first that does not, and those that there are.
+    Raises ValueError with the first that is not, and those that there are.
     """
-    for key, names in (("experiment_seeds", seeds), ("corrected_experiments", corrected)):
-        for name in names:
-            if name not in experiments:
-                raise ValueError(
-                    f"{key}: there is no experiment {name!r}; known: {', '.join(experiments)}"
-                )
+    for name in names:
+        if name not in experiments:
+            raise ValueError(
+                f"{key}: there is no experiment {name!r}; known: {', '.join(experiments)}"
+            )
