@@ -26,9 +26,9 @@ def selected(name, **where):
 @pytest.mark.parametrize(
     ("name", "where", "line", "place"),
     [
-        ("gap-four-graphs", {"dataset": "uva16", "level": "edge", "epsilon": 2},
+        ("gap", {"dataset": "uva16", "level": "edge", "epsilon": 2},
          r"^\| uva16, 1e-7 \|(.*)", 2),
-        ("gap-four-graphs", {"dataset": "cora", "level": "node", "epsilon": 16},
+        ("gap", {"dataset": "cora", "level": "node", "epsilon": 16},
          r"^\| cora, 1e-4 \| GAP-NDP.*?\|(.*)", 3),
         ("gap-undirected", {"dataset": "pubmed", "epsilon": 1},
          r"^\| pubmed, 1e-5 \| edge_directed.*\n\|  \| edge_undirected.*?\|(.*)", 0),

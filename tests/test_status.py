@@ -139,7 +139,7 @@ def test_what_is_no_configuration_is_said_in_one_line(text, words, capsys):
 
 def test_the_studies_of_the_project_are_found_by_name():
     assert status.find_config("demo") == Path("config/config.yaml")
-    assert status.find_config("gap-four-graphs") == Path("config/studies/gap-four-graphs.yaml")
+    assert status.find_config("degree-bounds") == Path("config/studies/degree-bounds.yaml")
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's /proc")

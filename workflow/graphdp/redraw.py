@@ -31,7 +31,7 @@ from graphdp.errors import GraphDPError
 from graphdp.paper import overview, style
 from graphdp.paper.cells import known
 from graphdp.paper.figures import figures
-from graphdp.paper.shipped import FOLDER, shipped_context, shipped_rows
+from graphdp.paper.shipped import FOLDER, shipped_attacks, shipped_context, shipped_rows
 from graphdp.progress import progress
 
 MANIFEST = FOLDER / "manifest.json"
@@ -43,7 +43,7 @@ _TABLE = re.compile(
 def shipped() -> dict[str, Any]:
     """What `shipped.yaml` says. Raises `GraphDPError` if it and the folder's files differ."""
     said = yaml.safe_load((FOLDER / "shipped.yaml").read_text(encoding="utf-8"))
-    named = {*said["rows"], *said["figures"], *said["not_drawn_again"]}
+    named = {*said["rows"], *said["attacks"], *said["figures"], *said["not_drawn_again"]}
     found = {path.name for path in FOLDER.iterdir() if path.suffix in (".png", ".gz")}
     for name in sorted(named ^ found):
         fault = "is not there" if name in named else "is not named"
@@ -106,8 +106,9 @@ def costs() -> Iterator[str]:
     """The lines of the table of docs/installation.md: what the training jobs of all rows took."""
     yield "| study | rows | models | memory of a job, MB (median, most) | CPU time |"
     yield "| --- | --- | --- | --- | --- |"
-    for name in sorted(shipped()["rows"]):
-        rows = shipped_rows(name)
+    said = shipped()
+    for name in sorted({*said["rows"], *said["attacks"]}):
+        rows = shipped_attacks(name) if name in said["attacks"] else shipped_rows(name)
         memory, minutes = rows["peak_rss_mb"], rows["cpu_seconds"].sum() / 60
         yield (
             f"| `{rows['study'].iloc[0]}` | `workflow/report/{name}` | {len(rows):,} "
@@ -167,7 +168,7 @@ def manifest() -> dict[str, Any]:
     and the commits that trained them (commit -> models; + for one with changes)."""
     said = shipped()
     files: dict[str, Any] = {}
-    for name, config in said["rows"].items():
+    for name, config in (said["rows"] | said["attacks"]).items():
         rows = pd.read_csv(FOLDER / name, usecols=["study", "git_commit"], dtype=str)
         files[name] = {
             "config": config,

@@ -5,7 +5,7 @@ run's curves end (`convergence`), or the AUC of the membership attack, which has
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -350,3 +350,26 @@ def show_orderings(table: pd.DataFrame) -> Printed:
             f"Of fewer than {FEWEST_SEEDS} models no ordering is read.",
         ),
     )
+
+
+def verdict_lines(table: pd.DataFrame) -> Iterator[str]:
+    """Lines of Markdown of `orderings_table`: a claim a line, a dataset a column, and in it at
+    which target ε of the claim's level each verdict is given. Claims without a result are left
+    out."""
+    known = table[~table["verdict"].isin(["missing"])]
+    datasets = list(dict.fromkeys(known["dataset"]))
+    yield f"| the paper claims | level | {' | '.join(datasets)} |"
+    yield "| --- " * (2 + len(datasets)) + "|"
+    for (claim, level), group in known.groupby(["claim", "level"], sort=False):
+        told = []
+        for dataset in datasets:
+            mine = group[group["dataset"] == dataset]
+            at = {
+                name: ["∞" if e == "inf" else e for e in mine[mine["verdict"] == name]["epsilon"]]
+                for name in VERDICTS
+            }
+            if set(mine["epsilon"]) == {"inf"}:
+                told.append("; ".join(name for name in at if at[name]))
+            else:
+                told.append("; ".join(f"{name}: {', '.join(e)}" for name, e in at.items() if e))
+        yield f"| {claim} | {level} | {' | '.join(told)} |"

@@ -15,6 +15,7 @@ import yaml
 from graphdp import io
 from graphdp.config import validate
 from graphdp.errors import GraphDPError
+from graphdp.paper.attack import read_attacks
 from graphdp.paper.context import study_context
 from graphdp.paper.rows import read_rows
 from graphdp.workflow import asked
@@ -33,6 +34,12 @@ def shipped_rows(name: str) -> pd.DataFrame:
     Raises `GraphDPError` as `read_rows`.
     """
     return read_rows(FOLDER / name)
+
+
+@cache
+def shipped_attacks(name: str) -> pd.DataFrame:
+    """As `shipped_rows`, of attacks, as `read_attacks` gives them."""
+    return read_attacks(FOLDER / name)
 
 
 def shipped_context(config: str, datasets: Sequence[str]) -> dict[str, Any]:

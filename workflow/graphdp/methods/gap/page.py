@@ -1,22 +1,25 @@
 """GAP in docs/gap.md and README.md, written from the shipped rows by `make redraw`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pandas as pd
 
+from graphdp.paper import attack
 from graphdp.paper.accuracy import degree_bounds_table
 from graphdp.paper.labels import delta_text
+from graphdp.paper.orderings import attack_orderings_table, orderings_table, verdict_lines
 from graphdp.paper.select import select_best, summarise
-from graphdp.paper.shipped import shipped_context, shipped_rows
+from graphdp.paper.shipped import shipped_attacks, shipped_context, shipped_rows
 from graphdp.paper.tables import accuracy_text
 
+CONFIG = "config/papers/gap.yaml"
 GRAPHS = ("berkeley13", "uva16", "pubmed", "cora")
 EDGE, NODE = ("0.5", "1", "2", "4", "8"), ("2", "4", "8", "16")
 
 
 def edge_level() -> Iterator[str]:
     """The lines of the accuracies at edge level, beside the MLP, which reads no edge."""
-    cells = _cells("gap-four-graphs-rows.csv.gz")
+    cells = _cells("gap-rows.csv.gz")
     yield f"| graph, δ | {' | '.join(f'ε = {e}' for e in EDGE)} | ε = ∞ | MLP |"
     yield "| --- " * (3 + len(EDGE)) + "|"
     for graph in GRAPHS:
@@ -28,7 +31,7 @@ def edge_level() -> Iterator[str]:
 
 def node_level() -> Iterator[str]:
     """The lines of the accuracies at node level: GAP, and MLP-DP, which reads no edge."""
-    cells = _cells("gap-four-graphs-rows.csv.gz")
+    cells = _cells("gap-rows.csv.gz")
     yield f"| graph, δ | | {' | '.join(f'target ε = {e}' for e in NODE)} |"
     yield "| --- " * (2 + len(NODE)) + "|"
     for graph in GRAPHS:
@@ -44,9 +47,7 @@ def undirected() -> Iterator[str]:
     budgets = ("1", "4", "8")
     yield f"| graph, δ | noise for | {' | '.join(f'target ε = {e}' for e in budgets)} |"
     yield "| --- " * (2 + len(budgets)) + "|"
-    published, corrected = map(
-        _cells, ("gap-four-graphs-rows.csv.gz", "gap-undirected-rows.csv.gz")
-    )
+    published, corrected = map(_cells, ("gap-rows.csv.gz", "gap-undirected-rows.csv.gz"))
     for graph in ("berkeley13", "pubmed"):
         for cells, noise in (
             (published, "edge_directed (as published, proven)"),
@@ -76,9 +77,39 @@ _BOUNDS = {
 }
 
 
+def table3() -> Iterator[str]:
+    """The lines of Table 3: mean AUC of node membership inference, in percent."""
+    table = _attacked(attack.table3)
+    table = table[table["mean"].notna()].set_index(["dataset", "method", "epsilon"]).sort_index()
+    budgets = ("inf", "1", "2", "4", "8", "16")
+    titles = ["no privacy", *(f"target ε = {e} (node level)" for e in budgets[1:])]
+    yield f"| graph | method | {' | '.join(titles)} |"
+    yield "| --- " * (2 + len(budgets)) + "|"
+    for graph in dict.fromkeys(table.index.get_level_values("dataset")):
+        for method, title in (("gap", "GAP"), ("sage", "SAGE"), ("mlp", "MLP")):
+            told = (accuracy_text(table.loc[(graph, method, e)]) for e in budgets)
+            yield f"| {graph if method == 'gap' else ''} | {title} | {' | '.join(told)} |"
+
+
+def attacks() -> Iterator[str]:
+    """The lines of what the paper claims of Table 3, and whether it holds."""
+    yield from verdict_lines(_attacked(attack_orderings_table))
+
+
+def orderings() -> Iterator[str]:
+    """The lines of what else the paper claims, and whether it holds."""
+    rows = shipped_rows("gap-rows.csv.gz")
+    yield from verdict_lines(orderings_table(rows, shipped_context(CONFIG, GRAPHS)))
+
+
+def _attacked(make: Callable[[pd.DataFrame, Mapping], pd.DataFrame]) -> pd.DataFrame:
+    rows = shipped_attacks("gap-attacks.csv.gz")
+    return make(rows, shipped_context(CONFIG, sorted(set(rows["dataset"]))))
+
+
 def came_out() -> str:
     """What README.md says of the paper."""
-    cells = _cells("gap-four-graphs-rows.csv.gz")
+    cells = _cells("gap-rows.csv.gz")
 
     def lead(graph: str, level: str, epsilon: str) -> float:
         alone = (graph, "mlp", *(("none", "inf") if level == "edge" else (level, epsilon)))

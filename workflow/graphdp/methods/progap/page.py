@@ -1,0 +1,121 @@
+"""ProGAP in docs/progap.md and README.md, written from the shipped rows by `make redraw`."""
+
+from collections.abc import Iterator, Mapping
+
+import pandas as pd
+
+from graphdp.methods.progap.figures import LAYERWISE_EXPERIMENT
+from graphdp.paper.accuracy import accuracy_table
+from graphdp.paper.cells import experiment_rows
+from graphdp.paper.labels import delta_text
+from graphdp.paper.orderings import orderings_table, verdict_lines
+from graphdp.paper.select import select_best, summarise
+from graphdp.paper.shipped import shipped_context, shipped_rows
+from graphdp.paper.tables import accuracy_text
+
+ROWS, CONFIG = "progap-rows.csv.gz", "config/papers/progap.yaml"
+EDGE, NODE = ("0.25", "0.5", "1", "2", "4"), ("2", "4", "8", "16", "32")
+#: What a line of a table is called -> its method, in the order of the lines.
+EDGE_LINES = {
+    "ProGAP": "progap",
+    "GAP": "gap",
+    "EdgeRand": "progapsage",
+    "EdgeRand, as its code runs it (refuted)": "progapsageofficial",
+    "MLP, reads no edge": "mlp",
+}
+NODE_LINES = {
+    "ProGAP, claimed (refuted)": "progap",
+    "GAP, claimed (refuted)": "gap",
+    "DP-GNN, claimed, of its weights alone (refuted)": "progapsage",
+    "DP-GNN, as its code runs it, of its weights alone (refuted)": "progapsageofficial",
+    "MLP-DP, reads no edge": "mlp",
+}
+
+
+def edge_level() -> Iterator[str]:
+    """The lines of the accuracies at edge level and without privacy."""
+    yield f"| graph, δ | | {' | '.join(f'ε = {e}' for e in EDGE)} | ε = ∞ |"
+    yield "| --- " * (3 + len(EDGE)) + "|"
+    places = [*(("edge", epsilon) for epsilon in EDGE), ("none", "inf")]
+    yield from _lines(EDGE_LINES, places)
+
+
+def node_level() -> Iterator[str]:
+    """The lines of the accuracies at node level."""
+    yield f"| graph, δ | | {' | '.join(f'target ε = {e}' for e in NODE)} |"
+    yield "| --- " * (2 + len(NODE)) + "|"
+    yield from _lines(NODE_LINES, [("node", epsilon) for epsilon in NODE])
+
+
+def _lines(methods: Mapping[str, str], places: list[tuple[str, str]]) -> Iterator[str]:
+    cells = _cells()
+    for graph in graphs():
+        delta = cells.loc[(graph, "progap", *places[0]), "delta"]
+        first = f"{graph}, {delta_text(delta)}"
+        for title, method in methods.items():
+            found = [
+                accuracy_text(cells.loc[cell]) if cell in cells.index else ""
+                for cell in ((graph, method, *place) for place in places)
+            ]
+            if any(found):
+                yield f"| {first} | {title} | {' | '.join(text or '–' for text in found)} |"
+                first = ""
+
+
+def layerwise() -> Iterator[str]:
+    """The lines of progressive against layer-wise training."""
+    rows = experiment_rows(shipped_rows(ROWS), _context(), LAYERWISE_EXPERIMENT)
+    best, _ = select_best(rows, ["hp_layerwise"])
+    cells = summarise(best, ["hp_layerwise"])
+    cells = cells.set_index(["dataset", "level", "epsilon", "hp_layerwise"])
+    columns = {
+        "ε = 1 (edge level)": ("edge", "1"),
+        "target ε = 8 (node level)": ("node", "8"),
+        "without privacy": ("none", "inf"),
+    }
+    yield f"| graph | trained | {' | '.join(columns)} |"
+    yield "| --- " * (2 + len(columns)) + "|"
+    for graph in graphs():
+        for frozen, name in ((False, "progressively"), (True, "layer by layer")):
+            places = ((graph, *place, frozen) for place in columns.values())
+            told = (accuracy_text(cells.loc[p]) if p in cells.index else "–" for p in places)
+            yield f"| {'' if frozen else graph} | {name} | {' | '.join(told)} |"
+
+
+def orderings() -> Iterator[str]:
+    """The lines of what the paper claims, and whether it holds in the shipped rows."""
+    yield from verdict_lines(orderings_table(shipped_rows(ROWS), _context()))
+
+
+def came_out() -> str:
+    """What README.md says of the paper."""
+    counts = orderings_table(shipped_rows(ROWS), _context())
+    counts = counts[counts["verdict"] != "missing"]
+
+    def said(claim: str, level: str) -> str:
+        mine = counts[(counts["claim"] == claim) & (counts["level"] == level)]
+        return f"{(mine['higher_mean'] > mine['lower_mean']).sum()} of {len(mine)}"
+
+    return (
+        f"On {', '.join(graphs())}: at edge level (edge_directed, proven) above GAP in "
+        f"{said('ProGAP above GAP', 'edge')} cells and above the MLP in "
+        f"{said('ProGAP above the MLP', 'edge')}; at node level (node_add_remove, refuted) above "
+        f"GAP in {said('ProGAP above GAP', 'node')} and above MLP-DP, which is conditional, in "
+        f"{said('ProGAP above MLP-DP', 'node')}"
+    )
+
+
+def graphs() -> list[str]:
+    """The graphs of the shipped rows."""
+    return sorted(set(shipped_rows(ROWS)["dataset"]))
+
+
+def _context() -> dict:
+    return shipped_context(CONFIG, graphs())
+
+
+def _cells() -> pd.DataFrame:
+    """`accuracy_table` by dataset, method, level and ε."""
+    table = accuracy_table(shipped_rows(ROWS), _context())
+    table = table[table["mean"].notna()]
+    return table.set_index(["dataset", "method", "level", "epsilon"]).sort_index()
