@@ -28,10 +28,17 @@ from PIL import Image
 
 from graphdp import io
 from graphdp.errors import GraphDPError
+from graphdp.paper import coverage as runs
 from graphdp.paper import overview, style
 from graphdp.paper.cells import known
 from graphdp.paper.figures import figures
-from graphdp.paper.shipped import FOLDER, shipped_attacks, shipped_context, shipped_rows
+from graphdp.paper.shipped import (
+    FOLDER,
+    shipped_attacks,
+    shipped_context,
+    shipped_rows,
+    shipped_study,
+)
 from graphdp.progress import progress
 
 MANIFEST = FOLDER / "manifest.json"
@@ -100,6 +107,24 @@ def beside(name: str) -> Iterator[str]:
     with Image.open(FOLDER / f"{name}.png") as picture:
         told = picture.text.get("Description", "")
     yield f"Of this picture: {told}." if told else "The picture says all of itself."
+
+
+def coverage(paper: str) -> Iterator[str]:
+    """The lines of docs/coverage.md on a paper: what of its grid has shipped models."""
+    said = shipped()
+    entry = known(paper, said["papers"], "paper with shipped rows")
+    rows, config = shipped_rows(entry["rows"]), said["rows"][entry["rows"]]
+    attacks = shipped_attacks(entry["attacks"]) if "attacks" in entry else None
+    context = shipped_context(config, sorted(set(rows["dataset"])))
+    near, printed = runs.near_print(rows, context)
+    study = shipped_study(config, context["datasets"])
+    yield from runs.lines_of(runs.coverage(study, rows, attacks), entry["artefacts"])
+    if printed:
+        yield ""
+        yield (
+            f"Of {printed} cells of the accuracy experiment that have both a printed number and "
+            f"models of the same graph {near} are within {runs.NEAR:g} points of it."
+        )
 
 
 def costs() -> Iterator[str]:

@@ -13,7 +13,7 @@ import pandas as pd
 import yaml
 
 from graphdp import io
-from graphdp.config import validate
+from graphdp.config import Study, validate
 from graphdp.errors import GraphDPError
 from graphdp.paper.attack import read_attacks
 from graphdp.paper.context import study_context
@@ -49,9 +49,13 @@ def shipped_context(config: str, datasets: Sequence[str]) -> dict[str, Any]:
     config: path of a configuration file, below the project's folder. Raises `GraphDPError` for a
     configuration that is not valid.
     """
+    return study_context(asked.about(shipped_study(config, datasets), {}), {}, [])
+
+
+def shipped_study(config: str, datasets: Sequence[str]) -> Study:
+    """The part of a study on some datasets. Raises `GraphDPError` as `shipped_context`."""
     content = yaml.safe_load(Path(config).read_text(encoding="utf-8"))
-    study = validate(content | {"datasets": list(datasets)})
-    return study_context(asked.about(study, {}), {}, [])
+    return validate(content | {"datasets": list(datasets)})
 
 
 def lines_of(file: Path, figure: str) -> pd.DataFrame:
