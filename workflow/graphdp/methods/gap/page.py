@@ -8,38 +8,30 @@ from graphdp.paper import attack
 from graphdp.paper.accuracy import degree_bounds_table
 from graphdp.paper.labels import delta_text
 from graphdp.paper.orderings import attack_orderings_table, orderings_table, verdict_lines
-from graphdp.paper.select import select_best, summarise
+from graphdp.paper.pages import method_lines, shipped_cells
 from graphdp.paper.shipped import shipped_attacks, shipped_context, shipped_rows
 from graphdp.paper.tables import accuracy_text
 
-CONFIG = "config/papers/gap.yaml"
+ROWS, CONFIG = "gap-rows.csv.gz", "config/papers/gap.yaml"
 GRAPHS = ("berkeley13", "uva16", "pubmed", "cora")
 EDGE, NODE = ("0.5", "1", "2", "4", "8"), ("2", "4", "8", "16")
 
 
 def edge_level() -> Iterator[str]:
-    """The lines of the accuracies at edge level, beside the MLP, which reads no edge."""
-    cells = _cells("gap-rows.csv.gz")
-    yield f"| graph, δ | {' | '.join(f'ε = {e}' for e in EDGE)} | ε = ∞ | MLP |"
-    yield "| --- " * (3 + len(EDGE)) + "|"
-    for graph in GRAPHS:
-        found = [cells.loc[(graph, "gap", "edge", epsilon)] for epsilon in EDGE]
-        without = [cells.loc[(graph, method, "none", "inf")] for method in ("gap", "mlp")]
-        told = map(accuracy_text, [*found, *without])
-        yield f"| {graph}, {delta_text(found[0]['delta'])} | {' | '.join(told)} |"
+    """The lines of the accuracies at edge level and without privacy."""
+    places = [*(("edge", epsilon) for epsilon in EDGE), ("none", "inf")]
+    methods = {"GAP": "gap", "SAGE": "sage", "MLP, reads no edge": "mlp"}
+    yield from method_lines(_cells(), GRAPHS, methods, places)
 
 
 def node_level() -> Iterator[str]:
-    """The lines of the accuracies at node level: GAP, and MLP-DP, which reads no edge."""
-    cells = _cells("gap-rows.csv.gz")
-    yield f"| graph, δ | | {' | '.join(f'target ε = {e}' for e in NODE)} |"
-    yield "| --- " * (2 + len(NODE)) + "|"
-    for graph in GRAPHS:
-        delta = cells.loc[(graph, "gap", "node", NODE[0]), "delta"]
-        for method, title in (("gap", "GAP-NDP, claimed (refuted)"), ("mlp", "MLP-DP")):
-            told = [accuracy_text(cells.loc[(graph, method, "node", epsilon)]) for epsilon in NODE]
-            graph_once = f"{graph}, {delta_text(delta)}" if method == "gap" else ""
-            yield f"| {graph_once} | {title} | {' | '.join(told)} |"
+    """The lines of the accuracies at node level."""
+    methods = {
+        "GAP-NDP, claimed (refuted)": "gap",
+        "SAGE-NDP, claimed (refuted)": "sage",
+        "MLP-DP, reads no edge": "mlp",
+    }
+    yield from method_lines(_cells(), GRAPHS, methods, [("node", epsilon) for epsilon in NODE])
 
 
 def undirected() -> Iterator[str]:
@@ -47,8 +39,12 @@ def undirected() -> Iterator[str]:
     budgets = ("1", "4", "8")
     yield f"| graph, δ | noise for | {' | '.join(f'target ε = {e}' for e in budgets)} |"
     yield "| --- " * (2 + len(budgets)) + "|"
-    published, corrected = map(_cells, ("gap-rows.csv.gz", "gap-undirected-rows.csv.gz"))
-    for graph in ("berkeley13", "pubmed"):
+    graphs = ("berkeley13", "pubmed")
+    published = _cells()
+    corrected = shipped_cells(
+        "gap-undirected-rows.csv.gz", "config/studies/gap-undirected.yaml", graphs
+    )
+    for graph in graphs:
         for cells, noise in (
             (published, "edge_directed (as published, proven)"),
             (corrected, "edge_undirected (corrected, proven)"),
@@ -98,8 +94,8 @@ def attacks() -> Iterator[str]:
 
 def orderings() -> Iterator[str]:
     """The lines of what else the paper claims, and whether it holds."""
-    rows = shipped_rows("gap-rows.csv.gz")
-    yield from verdict_lines(orderings_table(rows, shipped_context(CONFIG, GRAPHS)))
+    context = shipped_context(CONFIG, GRAPHS)
+    yield from verdict_lines(orderings_table(shipped_rows(ROWS), context))
 
 
 def _attacked(make: Callable[[pd.DataFrame, Mapping], pd.DataFrame]) -> pd.DataFrame:
@@ -109,7 +105,7 @@ def _attacked(make: Callable[[pd.DataFrame, Mapping], pd.DataFrame]) -> pd.DataF
 
 def came_out() -> str:
     """What README.md says of the paper."""
-    cells = _cells("gap-rows.csv.gz")
+    cells = _cells()
 
     def lead(graph: str, level: str, epsilon: str) -> float:
         alone = (graph, "mlp", *(("none", "inf") if level == "edge" else (level, epsilon)))
@@ -132,7 +128,5 @@ def _listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
-def _cells(name: str) -> pd.DataFrame:
-    """Mean, interval and δ of the selected models, by dataset, method, level and ε."""
-    best, _ = select_best(shipped_rows(name))
-    return summarise(best).set_index(["dataset", "method", "level", "epsilon"]).sort_index()
+def _cells() -> pd.DataFrame:
+    return shipped_cells(ROWS, CONFIG, GRAPHS)

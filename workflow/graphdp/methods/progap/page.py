@@ -1,14 +1,11 @@
 """ProGAP in docs/progap.md and README.md, written from the shipped rows by `make redraw`."""
 
-from collections.abc import Iterator, Mapping
-
-import pandas as pd
+from collections.abc import Iterator
 
 from graphdp.methods.progap.figures import LAYERWISE_EXPERIMENT
-from graphdp.paper.accuracy import accuracy_table
 from graphdp.paper.cells import experiment_rows
-from graphdp.paper.labels import delta_text
 from graphdp.paper.orderings import orderings_table, verdict_lines
+from graphdp.paper.pages import method_lines, shipped_cells
 from graphdp.paper.select import select_best, summarise
 from graphdp.paper.shipped import shipped_context, shipped_rows
 from graphdp.paper.tables import accuracy_text
@@ -34,32 +31,14 @@ NODE_LINES = {
 
 def edge_level() -> Iterator[str]:
     """The lines of the accuracies at edge level and without privacy."""
-    yield f"| graph, δ | | {' | '.join(f'ε = {e}' for e in EDGE)} | ε = ∞ |"
-    yield "| --- " * (3 + len(EDGE)) + "|"
     places = [*(("edge", epsilon) for epsilon in EDGE), ("none", "inf")]
-    yield from _lines(EDGE_LINES, places)
+    yield from method_lines(shipped_cells(ROWS, CONFIG, graphs()), graphs(), EDGE_LINES, places)
 
 
 def node_level() -> Iterator[str]:
     """The lines of the accuracies at node level."""
-    yield f"| graph, δ | | {' | '.join(f'target ε = {e}' for e in NODE)} |"
-    yield "| --- " * (2 + len(NODE)) + "|"
-    yield from _lines(NODE_LINES, [("node", epsilon) for epsilon in NODE])
-
-
-def _lines(methods: Mapping[str, str], places: list[tuple[str, str]]) -> Iterator[str]:
-    cells = _cells()
-    for graph in graphs():
-        delta = cells.loc[(graph, "progap", *places[0]), "delta"]
-        first = f"{graph}, {delta_text(delta)}"
-        for title, method in methods.items():
-            found = [
-                accuracy_text(cells.loc[cell]) if cell in cells.index else ""
-                for cell in ((graph, method, *place) for place in places)
-            ]
-            if any(found):
-                yield f"| {first} | {title} | {' | '.join(text or '–' for text in found)} |"
-                first = ""
+    places = [("node", epsilon) for epsilon in NODE]
+    yield from method_lines(shipped_cells(ROWS, CONFIG, graphs()), graphs(), NODE_LINES, places)
 
 
 def layerwise() -> Iterator[str]:
@@ -112,10 +91,3 @@ def graphs() -> list[str]:
 
 def _context() -> dict:
     return shipped_context(CONFIG, graphs())
-
-
-def _cells() -> pd.DataFrame:
-    """`accuracy_table` by dataset, method, level and ε."""
-    table = accuracy_table(shipped_rows(ROWS), _context())
-    table = table[table["mean"].notna()]
-    return table.set_index(["dataset", "method", "level", "epsilon"]).sort_index()
