@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from graphdp.errors import GraphDPError
-from graphdp.paper import printing
+from graphdp.paper import printing, tables
 from graphdp.paper.attack import read_attacks, show_table3, table3
 from graphdp.paper.cells import read_published
 from graphdp.paper.orderings import attack_orderings_table
@@ -110,6 +110,19 @@ def test_the_papers_table_3_orders_as_its_text_says():
         for method in ("gap", "sage", "mlp"):
             private = auc.loc[dataset].loc[method].drop("inf")["mean"]
             assert private.max() < without[method] and private.between(49.9, 58.4).all()
+
+
+def test_a_study_that_attacks_nothing_shows_what_is_printed_as_missing(tmp_path):
+    """So that a part of a study, without its attacks, has all its tables."""
+    own = context("facebook") | {
+        "attacks": {}, "paper": "gap", "orderings": str(PUBLISHED.with_name("orderings.csv"))
+    }  # fmt: skip
+    files = [tmp_path / f"t.{kind}" for kind in ("csv", "md", "tex")]
+    for name in ("table3", "attack_orderings"):
+        tables.build_table(name, None, own, *files)
+        assert len(tables.read_csv(files[0], name)) == (18 if name == "table3" else 0)
+        told = files[1].read_text()
+        assert name != "table3" or told.count("missing: not requested in this run") == 18
 
 
 def test_a_file_of_something_else_is_refused(tmp_path):

@@ -7,7 +7,7 @@ from graphdp.workflow import job
 
 def main(snakemake):
     files, out = snakemake.input, snakemake.output
-    rows = {"rows": files.rows, "attacks": files.get("attacks")}
+    rows = {"rows": files.rows, "attacks": files.get("attacks") or None}
     context = io.read_json(files.context)
     shown = out.get("tables", []), out.get("figures", [])
     command = snakemake.config.get("command", "")

@@ -85,12 +85,16 @@ def collect_attacks(paths: Sequence[str | os.PathLike], output: str | os.PathLik
         rows.to_csv(temporary, index=False, quoting=csv.QUOTE_MINIMAL, lineterminator="\n")
 
 
-def read_attacks(path: str | os.PathLike) -> pd.DataFrame:
-    """Read attacks.csv: `NUMBERS` as float64 (NaN where empty), `seed` int64, the rest str.
+def read_attacks(path: str | os.PathLike | None) -> pd.DataFrame:
+    """Read attacks.csv: `NUMBERS` as float64 (NaN where empty), `seed` int64, the rest str. Without
+    a path there are no rows: a study that attacks no model has no such file.
 
     Raises GraphDPError for a missing column, or an AUC that is no fraction.
     """
-    rows = pd.read_csv(path, dtype=str, keep_default_na=False)
+    if path is None:
+        rows = pd.DataFrame(columns=[*IDENTITY, *NUMBERS], dtype=str)
+    else:
+        rows = pd.read_csv(path, dtype=str, keep_default_na=False)
     missing = [name for name in (*IDENTITY, *NUMBERS) if name not in rows.columns]
     if missing:
         raise GraphDPError(f"{path}: no column {', '.join(missing)}; it is not an attacks.csv")

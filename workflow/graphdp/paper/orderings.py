@@ -334,7 +334,10 @@ def show_orderings(table: pd.DataFrame) -> Printed:
                 "dataset": dataset,
                 "verdicts over the study's ε": "; ".join(told)
                 + (f" ({reasons})" if reasons else ""),
-                "fails at": ", ".join(f"ε = {e} ({level} level, target)" for e in fails),
+                "fails at": ", ".join(
+                    f"ε = {e} ({level} level, target)" if is_private(level) else "no privacy"
+                    for e in fails
+                ),
             }
         )
     columns = ["claim", "level", "dataset", "verdicts over the study's ε", "fails at"]

@@ -48,13 +48,13 @@ class Table:
     show: Callable[[pd.DataFrame], Printed]
     floats: tuple[str, ...]  # columns that are not text
     counts: tuple[str, ...] = ()
-    read: Callable[[str | os.PathLike], pd.DataFrame] = read_rows
+    read: Callable[..., pd.DataFrame] = read_rows
     of_attacks: bool = False  # made from the rows of attacks
 
 
 def build_table(
     name: str,
-    rows_csv: str | os.PathLike,
+    rows_csv: str | os.PathLike | None,
     context: Mapping,
     output_csv: str | os.PathLike,
     output_md: str | os.PathLike,
@@ -62,7 +62,7 @@ def build_table(
 ) -> None:
     """Write the table `name` (a key of `tables()`) as tidy CSV, Markdown and LaTeX.
 
-    rows_csv: the rows.csv, or whatever else the table reads (`Table.read`).
+    rows_csv: the rows.csv, or whatever else the table reads (`Table.read`); None for no attacks.
     """
     table = known(name, tables(), "table")
     tidy = table.make(table.read(rows_csv), context)
