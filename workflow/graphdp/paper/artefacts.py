@@ -20,9 +20,9 @@ def draw_all(
 ) -> None:
     """Write every table (.csv, .md, .tex), every figure (.svg, .png) and the report.
 
-    rows: `rows` and, of attacks, `attacks` (None without any): their files. context: of the study. table_files,
-    figure_files: what is to be made; a file's stem names the table or figure. statements, command:
-    as `build_report`.
+    rows: `rows` and, of attacks, `attacks` (None without any): their files. context: of the study.
+    table_files, figure_files: what is to be made; a file's stem names the table or figure.
+    statements, command: as `build_report`.
 
     Raises `GraphDPError` for a name that is no table or figure.
     """
