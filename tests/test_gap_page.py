@@ -54,6 +54,24 @@ def test_degree_bounds_are_apart():
     assert f"D = 1000 (corrected, conditional) | {100 * best['test_accuracy']:.1f} [" in TEXT
 
 
+def test_the_picture_is_of_the_rows():
+    """Edge level and claims from GAP's rows, what holds at node level from public candidates."""
+    panel = page.overview()
+    shown = panel.accuracies.set_index(["place", "kind"])["mean"]
+    assert [place.replace("\n", " ") for place in panel.places] == [
+        "edge level 1", "edge level 4", "node level 4", "node level 8"
+    ]  # fmt: skip
+    for place, (level, epsilon) in enumerate((("edge", 1), ("edge", 4), ("node", 4), ("node", 8))):
+        where = {"dataset": "berkeley13", "level": level, "epsilon": epsilon}
+        found = pytest.approx(selected("gap-rows.csv.gz", method="gap", **where))
+        assert shown[place, "holds" if level == "edge" else "claimed"] == found
+    rows = pd.read_csv(ROOT / "workflow/report/degree-bounds-rows.csv.gz")
+    public = rows[rows["hyperparameters"].str.contains("public_candidates")]
+    means = public[public["epsilon"] == 8].groupby("hyperparameters")
+    means = means[["val_accuracy", "test_accuracy"]].mean().sort_values("val_accuracy")
+    assert shown[3, "holds"] == pytest.approx(100 * means["test_accuracy"].iloc[-1])
+
+
 def test_what_the_readme_says_is_that_of_the_tables():
     """Cells of edge level above the MLP, and the first ε of node level above MLP-DP."""
     table = TEXT[TEXT.index("gap.page:edge_level") : TEXT.index("gap.page:node_level")]
