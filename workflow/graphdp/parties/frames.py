@@ -8,8 +8,10 @@ order, another ring or shape. Nothing of a frame is looked at before its HMAC bu
 """
 
 import asyncio
+import errno
 import hashlib
 import hmac
+import socket
 import ssl
 import struct
 from collections.abc import Mapping
@@ -27,6 +29,13 @@ MAC_BYTES = 32
 OVERHEAD = HEADER.size + MAC_BYTES
 #: No body is longer; it bounds what a reader takes in before the HMAC is checked.
 MOST_BYTES = 1 << 26
+
+
+#: How long a link may be dead: (seconds until it is asked, seconds between questions, questions).
+#: The other machine answers them, whatever the process at the other end is at.
+_ALIVE = {"TCP_KEEPIDLE": 3, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3}
+#: What a link says that is dead.
+_CUT = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN)
 
 
 class ProtocolError(GraphDPError):
@@ -107,10 +116,8 @@ class Link:
         try:
             self._writer.write(frame)
             await asyncio.wait_for(self._writer.drain(), self._timeout)
-        except (ConnectionError, ssl.SSLError):
-            raise ProtocolError(f"{self.other} is gone") from None
-        except TimeoutError:
-            raise ProtocolError(f"{self.other} took nothing for {self._timeout:g} s") from None
+        except OSError as error:
+            raise self._lost(error, "took") from None
         self.sent[KINDS[kind]] = self.sent.get(KINDS[kind], 0) + len(body)
 
     async def receive(
@@ -165,14 +172,28 @@ class Link:
     async def _exactly(self, size: int) -> bytes:
         try:
             return await asyncio.wait_for(self._reader.readexactly(size), self._timeout)
-        except (asyncio.IncompleteReadError, ConnectionError, ssl.SSLError):
-            raise ProtocolError(f"{self.other} is gone") from None
-        except TimeoutError:
-            raise ProtocolError(f"{self.other} sent nothing for {self._timeout:g} s") from None
+        except (asyncio.IncompleteReadError, OSError) as error:
+            raise self._lost(error, "sent") from None
+
+    def _lost(self, error: Exception, did: str) -> ProtocolError:
+        """What a failure of the link says of its other end."""
+        number = getattr(error, "errno", None)
+        if isinstance(error, TimeoutError) and number is None:
+            return ProtocolError(f"{self.other} {did} nothing for {self._timeout:g} s")
+        return ProtocolError(f"{self.other} is {'cut off' if number in _CUT else 'gone'}")
 
     def close(self) -> None:
         """End it."""
         self._writer.close()
+
+
+def keep_alive(writer: asyncio.StreamWriter) -> None:
+    """Notice within some ten seconds that the other machine of an idle link cannot be reached."""
+    link = writer.get_extra_info("socket")
+    link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _ALIVE.items():
+        if hasattr(socket, name):
+            link.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def server_tls(tls: Mapping[str, str] | None) -> ssl.SSLContext | None:
@@ -186,11 +207,10 @@ def server_tls(tls: Mapping[str, str] | None) -> ssl.SSLContext | None:
 
 
 def client_tls(tls: Mapping[str, str] | None) -> ssl.SSLContext | None:
-    """Of who connects; both ends show a certificate of the authority. Hosts are not compared: who
-    is who the HMAC's keys say."""
+    """Of who connects; both ends show a certificate of the authority, and that of who listens names
+    the address that was called. Who is who beyond that the HMAC's keys say."""
     if not tls:
         return None
     context = ssl.create_default_context(cafile=tls["authority"])
     context.load_cert_chain(tls["certificate"], tls["key"])
-    context.check_hostname = False
     return context
