@@ -299,9 +299,8 @@ class Session:
         """The best account of a failure: of who died, else of who complained of something else
         than that another is gone, else what the server saw."""
         died, lines = [], []
+        await self._wait_for_processes(1.0)
         for name, process in self._processes.items():
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), 1.0)
             code = process.returncode
             if code in (None, 0):
                 continue
@@ -334,14 +333,19 @@ class Session:
     async def _end_processes(self) -> None:
         """Processes end when their standard input does; what is left after some seconds is killed,
         as is what started it on another host."""
-        waits = []
         for process in self._processes.values():
             process.stdin.close()
-            waits.append(asyncio.ensure_future(process.wait()))
-        if waits:
-            await asyncio.wait(waits, timeout=_GRACE)
+        await self._wait_for_processes(_GRACE)
         for process in self._processes.values():
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()
-        await asyncio.gather(*waits)
+        await self._wait_for_processes()
+
+    async def _wait_for_processes(self, most: float | None = None) -> None:
+        """Until all have ended, for so many seconds at most."""
+        waits = [asyncio.ensure_future(p.wait()) for p in self._processes.values()]
+        if waits:
+            _, others = await asyncio.wait(waits, timeout=most)
+            for other in others:
+                other.cancel()
