@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,8 @@ class Network:
     def __exit__(self, *error: Any) -> None:
         for one in ("switch", *self.addresses):
             for process in self.processes(one):
-                process.kill()
+                with suppress(psutil.Error):
+                    process.kill()
             subprocess.run(["ip", "netns", "delete", self._name(one)], capture_output=True)
 
     def _name(self, host: str) -> str:
@@ -82,8 +84,18 @@ class Network:
                 ["ip", "netns", "pids", self._name(host)], capture_output=True, text=True
             ).stdout
             for pid in map(int, said.split()):
-                if psutil.pid_exists(pid):
+                with suppress(psutil.Error):
                     found.append(psutil.Process(pid))
+        return found
+
+    def programs(self, *hosts: str) -> list[psutil.Process]:
+        """The parties and the shuffler that run on hosts; on all if none is named."""
+        found = []
+        for process in self.processes(*hosts):
+            with suppress(psutil.Error):
+                name, words = process.name(), process.cmdline()
+                if name.startswith("python") and words[-1].startswith("graphdp.parties."):
+                    found.append(process)
         return found
 
     def on(self, host: str) -> list[str]:

@@ -226,14 +226,15 @@ def test_a_party_that_is_killed_on_its_host_ends_the_session(network, tmp_path):
 
 
 @on_hosts
-def test_a_host_that_is_cut_off_ends_the_session(network, tmp_path):
+@pytest.mark.parametrize(("host", "who"), [(3, "party 1"), (1, "shuffler")])
+def test_a_host_that_is_cut_off_ends_the_session(network, tmp_path, host, who):
     """Long before the links' time is up, though nobody says good-bye."""
     with run(network, tmp_path, timeout=60.0) as running:
         running.round()
-        network.cut(network.addresses[3])
+        network.cut(network.addresses[host])
         running.round(answer=False)
         code, said, seconds = running.end()
-    assert code == 1 and "round 2 of features: " in said and "party 1 is cut off" in said
+    assert code == 1 and "round 2 of features: " in said and f"{who} is cut off" in said
     assert seconds < 25 and not network.processes() and not running.found.exists()
 
 

@@ -14,7 +14,9 @@ import hmac
 import socket
 import ssl
 import struct
-from collections.abc import Mapping
+import time
+from collections.abc import Coroutine, Mapping
+from typing import Any
 
 from graphdp.errors import GraphDPError
 from graphdp.privacy.pair_sums import FRACTION_BITS, RING_BITS
@@ -31,10 +33,13 @@ OVERHEAD = HEADER.size + MAC_BYTES
 MOST_BYTES = 1 << 26
 
 
-#: How long a link may be dead: (seconds until it is asked, seconds between questions, questions).
-#: The other machine answers them, whatever the process at the other end is at.
+#: When an idle link is asked whether it is alive: seconds before and between, and how often. The
+#: other machine answers, whatever the process at that end is at.
 _ALIVE = {"TCP_KEEPIDLE": 3, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3}
-#: What a link says that is dead.
+#: What was sent and repeated so often, in some seven seconds, does not arrive any more. To what
+#: waits for a process that reads nothing, the other machine answers.
+_REPEATS = 5
+#: What the system says of a link that is dead.
 _CUT = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN)
 
 
@@ -113,11 +118,8 @@ class Link:
         frame = pack(
             self._send_key, self._study, kind, stream, number, place, rows, columns, body, last
         )
-        try:
-            self._writer.write(frame)
-            await asyncio.wait_for(self._writer.drain(), self._timeout)
-        except OSError as error:
-            raise self._lost(error, "took") from None
+        self._writer.write(frame)
+        await self._in_time(self._writer.drain(), "took")
         self.sent[KINDS[kind]] = self.sent.get(KINDS[kind], 0) + len(body)
 
     async def receive(
@@ -170,17 +172,27 @@ class Link:
         return place
 
     async def _exactly(self, size: int) -> bytes:
-        try:
-            return await asyncio.wait_for(self._reader.readexactly(size), self._timeout)
-        except (asyncio.IncompleteReadError, OSError) as error:
-            raise self._lost(error, "sent") from None
+        return await self._in_time(self._reader.readexactly(size), "sent")
 
-    def _lost(self, error: Exception, did: str) -> ProtocolError:
-        """What a failure of the link says of its other end."""
-        number = getattr(error, "errno", None)
-        if isinstance(error, TimeoutError) and number is None:
-            return ProtocolError(f"{self.other} {did} nothing for {self._timeout:g} s")
-        return ProtocolError(f"{self.other} is {'cut off' if number in _CUT else 'gone'}")
+    async def _in_time(self, step: Coroutine, did: str) -> Any:
+        """What a step of reading or writing gives. Raises `ProtocolError` if the other end is gone,
+        its machine cut off, or time is up."""
+        waiting, until = asyncio.ensure_future(step), time.monotonic() + self._timeout
+        try:
+            while not waiting.done():
+                left = until - time.monotonic()
+                if left <= 0:
+                    nothing = f"{self.other} {did} nothing for {self._timeout:g} s"
+                    raise ProtocolError(nothing)
+                await asyncio.wait({waiting}, timeout=min(left, 1.0))
+                if not waiting.done() and _is_cut(self._writer):
+                    raise ProtocolError(f"{self.other} is cut off")
+            return waiting.result()
+        except (asyncio.IncompleteReadError, OSError) as error:
+            cut = getattr(error, "errno", None) in _CUT
+            raise ProtocolError(f"{self.other} is {'cut off' if cut else 'gone'}") from None
+        finally:
+            waiting.cancel()
 
     def close(self) -> None:
         """End it."""
@@ -194,6 +206,14 @@ def keep_alive(writer: asyncio.StreamWriter) -> None:
     for name, value in _ALIVE.items():
         if hasattr(socket, name):
             link.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def _is_cut(writer: asyncio.StreamWriter) -> bool:
+    """Whether what was sent is repeated in vain; False where the system does not tell."""
+    if not hasattr(socket, "TCP_INFO"):
+        return False
+    info = writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 8)
+    return info[2] >= _REPEATS  # tcpi_retransmits
 
 
 def server_tls(tls: Mapping[str, str] | None) -> ssl.SSLContext | None:
