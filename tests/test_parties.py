@@ -347,14 +347,17 @@ def test_links_may_be_encrypted(tmp_path):
 
 
 def certificate(folder, addresses=("127.0.0.1",)):
-    """A certificate that is its own authority, for all ends; addresses: that it names."""
+    """A certificate that is its own authority, for all ends; addresses: that it names, or names."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "graphdp test")])
-    alternatives = [x509.IPAddress(ip_address(one)) for one in addresses]
+    alternatives = [
+        x509.DNSName(one) if one[0].isalpha() else x509.IPAddress(ip_address(one))
+        for one in addresses
+    ]
     now = datetime.datetime.now(datetime.UTC)
     made = (
         x509.CertificateBuilder()

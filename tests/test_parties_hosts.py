@@ -1,11 +1,13 @@
 """Parties that a command starts, here or on other hosts: the same sums, failures, nothing left."""
 
+import re
 import stat
 import subprocess
 import sys
 from functools import cache
 
 import numpy as np
+import pandas as pd
 import psutil
 import pytest
 
@@ -14,6 +16,7 @@ from graphdp.errors import GraphDPError
 from graphdp.parties import places
 from graphdp.parties.memory import InMemory
 from hosts_fixture import Network, Running, seconds_until
+from project_fixture import SNAKEMAKE, Project
 from test_parties import NOISE, USERS, certificate, expected_bytes, pairs, released, session
 
 HOSTS = ["127.0.0.1"] * 4
@@ -245,3 +248,62 @@ def test_a_session_that_is_killed_leaves_nothing_on_any_host(network, tmp_path):
         running.kill()
         assert seconds_until(lambda: not network.processes()) < 10
     assert not running.found.exists()
+
+
+def study(**how):
+    """A small one of DPA-GNN whose rounds take seconds; how: where its parties run."""
+    entry = {"method": "dpa", "level": "node", "epsilon": 4, "feature_layers": 200,
+             "label_layers": 1, "epochs": 2}  # fmt: skip
+    return {
+        "study": "tiny", "datasets": ["mine"], "seeds": 1, "device": "cpu",
+        "definitions": {"mine": {"base": "csbm", "parameters": {"n": 400, "f": 16, "d": 8}}},
+        "experiments": {"accuracy": [entry | how]}, "tables": ["accuracy"], "figures": [],
+    }  # fmt: skip
+
+
+def rows(project):
+    found = pd.read_csv(project.folder / "results/tiny/rows.csv")
+    own = ["cpu_seconds", "wall_seconds", "peak_rss_mb", "hyperparameters"]
+    return found.drop(columns=own)
+
+
+@on_hosts
+@pytest.mark.slow
+def test_a_study_whose_parties_run_on_hosts(network, tmp_path):
+    """A killed party fails the job, which says so and writes no row; the next run makes it."""
+    changes = spread(network, tmp_path)
+    (tmp_path / "far").mkdir()
+    project = Project(tmp_path / "far", study(
+        transport="tcp", tls=str(tmp_path), listen=changes["host"],
+        hosts=" ".join(changes["hosts"]), launch=network.launch,
+    ))  # fmt: skip
+    command = [*network.on(changes["host"]), *SNAKEMAKE, "--configfile", "study.yaml", "rows"]
+    with (tmp_path / "said").open("w") as said:
+        run = subprocess.Popen(
+            command, cwd=project.folder, env=project.environment, stdout=said, stderr=said
+        )
+        host = network.addresses[3]
+        seconds_until(lambda: links_of(network.programs(host)) == 2, 120)
+        network.programs(host)[0].kill()
+        assert run.wait(60) != 0
+    log = (tmp_path / "said").read_text()
+    assert re.search(r"round \d+ of features: .*party 1 died \(exit status -9\)", log), log
+    assert not network.programs() and not list(project.folder.glob("results/tiny/fit/**/*.csv"))
+    assert not (project.folder / "results/tiny/rows.csv").exists()
+    project.run(*command)
+    assert not network.programs()
+    (tmp_path / "here").mkdir()
+    here = Project(tmp_path / "here", study())
+    here.snakemake("rows")
+    pd.testing.assert_frame_equal(rows(project), rows(here))
+
+
+def links_of(programs):
+    """How many links that are up a party's host has."""
+    if not programs:
+        return 0
+    try:
+        with open(f"/proc/{programs[0].pid}/net/tcp") as table:
+            return sum(line.split()[3] == "01" for line in table)
+    except OSError:
+        return 0
