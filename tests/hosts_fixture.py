@@ -69,12 +69,17 @@ class Network:
     def ip(self, host: str, *words: str) -> str:
         """What `ip` says in a host's namespace."""
         return subprocess.run(
-            ["ip", "-n", self._name(host), *words], check=True, capture_output=True, text=True
+            ["ip", "-netns", self._name(host), *words], check=True, capture_output=True, text=True
         ).stdout
 
     def cut(self, host: str) -> None:
         """Take a host's cable out of the switch."""
         self.ip("switch", "link", "set", self._port(host), "down")
+
+    def received(self, host: str) -> int:
+        """Bytes that a host got so far."""
+        (found,) = json.loads(self.ip(host, "-json", "-stats", "link", "show", "eth0"))
+        return found["stats64"]["rx"]["bytes"]
 
     def processes(self, *hosts: str) -> list[psutil.Process]:
         """What runs on hosts; on all of them if none is named."""
