@@ -287,6 +287,7 @@ class Session:
             said[name] = await self._hear(process, 5 * self._timeout)
             if said[name] is None:
                 raise ProtocolError(f"{name} did not say what it sent")
+        await self._wait_for_processes(5 * self._timeout)
         parties = [f"party {p}" for p in range(self._parties)]
         self.traffic = {
             "users to shuffler": sum(self._users.sent.values()),
@@ -333,6 +334,10 @@ class Session:
     async def _end_processes(self) -> None:
         """Processes end when their standard input does; what is left after some seconds is killed,
         as is what started it on another host."""
+        waiting = asyncio.all_tasks() - {asyncio.current_task()}
+        for one in waiting:
+            one.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
         for process in self._processes.values():
             process.stdin.close()
         await self._wait_for_processes(_GRACE)
