@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,7 @@ class Network:
         return self.launch.format(host=host).split()
 
 
+@cache
 def missing() -> str:
     """Why there can be no such hosts here, or nothing."""
     if os.geteuid() != 0:

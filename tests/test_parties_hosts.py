@@ -231,7 +231,9 @@ def test_a_party_that_is_killed_on_its_host_ends_the_session(network, tmp_path):
 
 
 @on_hosts
-@pytest.mark.parametrize(("host", "who"), [(3, "party 1"), (1, "shuffler")])
+@pytest.mark.parametrize(
+    ("host", "who"), [(3, "party 1"), pytest.param(1, "shuffler", marks=pytest.mark.slow)]
+)
 def test_a_host_that_is_cut_off_ends_the_session(network, tmp_path, host, who):
     """Long before the links' time is up, though nobody says good-bye."""
     with run(network, tmp_path, timeout=60.0) as running:

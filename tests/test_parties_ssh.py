@@ -112,6 +112,7 @@ def test_a_party_or_its_ssh_that_is_killed_is_named(network, tmp_path, what):
     seconds_until(lambda: not network.programs(), 10)
 
 
+@pytest.mark.slow
 def test_a_host_that_is_cut_off_ends_its_party_itself(network, tmp_path):
     """No signal, and no end of its input, reaches it."""
     with run(network, tmp_path, timeout=60.0) as running:
