@@ -150,6 +150,19 @@ class Checks:
             raise AssertionError(f"{what}: {found} instead of {wanted}")
         print(f"{self._number:3d}  {what}", flush=True)
 
+    def programs(self) -> list[psutil.Process]:
+        """The project's shuffler and parties that are at work."""
+        found, library = [], str(self.project.folder.resolve() / "workflow")
+        for process in psutil.process_iter():
+            try:
+                python, *_, module = process.cmdline() or [""] * 2
+                own = process.environ().get("PYTHONPATH") == library
+            except (psutil.Error, ValueError):
+                continue
+            if own and python == sys.executable and module.startswith("graphdp.parties."):
+                found.append(process)
+        return found
+
     def steps(self, name: str) -> int:
         """The steps of a rule's or group's job that runs now, without the one of its script."""
         lines = self.cluster.ask("squeue", "--steps", "--noheader", "--format=%i").split()
@@ -343,13 +356,13 @@ class Checks:
         )  # fmt: skip
         self.project.configure()
         run = self.start("--retries", "0")
-        run.until(lambda: len(programs := of_session()) == 4 and programs[0].suspend() is None)
+        run.until(lambda: len(programs := self.programs()) == 4 and programs[0].suspend() is None)
         # One each, and one for the job that trains.
         self.expect("parties and shuffler are steps of their job", self.steps("stage_fit"), 5)
-        programs = of_session()
+        programs = self.programs()
         self.cluster.ask("scancel", str(*self.running("stage_fit")))
         began = time.time()
-        while of_session():
+        while self.programs():
             time.sleep(0.1)
         self.expect("scancel of it leaves none of the four", len(programs), 4)
         self.expect("in seconds", time.time() - began < 10)
@@ -359,7 +372,7 @@ class Checks:
         self.expect("and no row is written", "dpa" not in before)
         run = self.start()
         self.expect("the next command ends well", run.wait(), 0)
-        self.expect("and leaves no process", of_session(), [])
+        self.expect("and leaves no process", self.programs(), [])
         local = Project(self._sub("in one process"), of_parties())
         local.snakemake("rows")
         mine, theirs = (
@@ -376,16 +389,6 @@ class Checks:
         self.expect("its rows are those of a run without Slurm, bit for bit", mine.equals(theirs))
         run = self.start()
         self.expect("a last command has nothing to do", (run.wait(), self.new_jobs()), (0, []))
-
-
-def of_session() -> list[psutil.Process]:
-    """The shuffler and the parties at work on this machine."""
-    found = []
-    for process in psutil.process_iter(["name", "cmdline"]):
-        words = process.info["cmdline"] or [""]
-        if process.info["name"].startswith("python") and words[-1].startswith("graphdp.parties."):
-            found.append(process)
-    return found
 
 
 def main() -> int:
