@@ -60,7 +60,7 @@ def test_a_commit_runs_the_third_of_the_audits_that_its_hash_names(commit, part,
     assert lines[1] == f"make test-slow CLAIMS={part}"
 
 
-@pytest.mark.parametrize("minutes", ["", "22", "90"])
+@pytest.mark.parametrize("minutes", ["", "24", "90"])
 def test_a_real_slurm_is_tested_where_it_is_there_in_time(minutes, tmp_path):
     found = run(tmp_path, minutes, 0, 100, "slurmctld", "munged")
     assert found == (0, [*ALWAYS, "make test-slurm"])

@@ -425,6 +425,14 @@ def test_both_transports_train_the_same_model_encrypted_or_not(tmp_path):
     assert models[0].executed == models[1].executed
 
 
+def test_where_parties_run_is_no_part_of_what_names_a_model_s_noise():
+    _, setting = block(max_degree=3)
+    how = {"hosts": "a b c d", "launch": "ssh {host}", "listen": "e", "tls": "keys"}
+    _, far = block(max_degree=3, transport="tcp", **how)
+    assert far == setting | how | {"transport": "tcp"}
+    assert method.asked(far) == method.asked(setting) == key(setting)
+
+
 def test_missing_certificates_are_named(tmp_path):
     made, setting = block(max_degree=3, transport="tcp", tls=str(tmp_path))
     with pytest.raises(GraphDPError, match=r"there is no .*certificate\.pem"):

@@ -5,6 +5,7 @@ import datetime
 import os
 import signal
 import time
+from ipaddress import ip_address
 
 import numpy as np
 import pytest
@@ -345,14 +346,18 @@ def test_links_may_be_encrypted(tmp_path):
     assert all((a == b).all() for a, b in zip(found, in_memory, strict=True))
 
 
-def certificate(folder):
-    """A certificate that is its own authority, for all ends."""
+def certificate(folder, addresses=("127.0.0.1",)):
+    """A certificate that is its own authority, for all ends; addresses: that it names, or names."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "graphdp test")])
+    alternatives = [
+        x509.DNSName(one) if one[0].isalpha() else x509.IPAddress(ip_address(one))
+        for one in addresses
+    ]
     now = datetime.datetime.now(datetime.UTC)
     made = (
         x509.CertificateBuilder()
@@ -363,6 +368,7 @@ def certificate(folder):
         .not_valid_before(now - datetime.timedelta(days=1))
         .not_valid_after(now + datetime.timedelta(days=1))
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
         .sign(key, hashes.SHA256())
     )
     for name in ("certificate.pem", "authority.pem"):

@@ -1,6 +1,7 @@
 """Frames of the parties' links: what is due is read, and all else refused."""
 
 import asyncio
+import socket
 
 import pytest
 
@@ -22,6 +23,10 @@ class Writer:
 
     async def drain(self):
         return None
+
+    def get_extra_info(self, name):
+        assert name == "socket"
+        return socket.socket()  # which repeats nothing
 
 
 def reading(data, **due):

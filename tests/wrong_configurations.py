@@ -314,6 +314,7 @@ def of_what_is_named() -> Iterator[Case]:
 def of_values_together() -> Iterator[Case]:
     """Values that are right one by one and not together."""
     dpa, official = entry_of("dpa", "node"), entry_of("dpaofficial", "node")
+    tcp, ssh = dpa | {"transport": "tcp"}, {"launch": "ssh {host}"}
     heter = entry_of("heterpoisson", "node")
     candidates = heter | {"degree_bound": "public_candidates", "max_degree": 4}
     for entry, words in (
@@ -327,6 +328,21 @@ def of_values_together() -> Iterator[Case]:
         (dpa | {"listen": "127.0.0.1"}, ["listen", "transport: tcp"]),
         (dpa | {"tls": "keys"}, ["tls", "transport: tcp"]),
         (dpa | {"transport": ["tcp", None], "tls": "keys"}, ["tls", "transport: tcp"]),
+        (dpa | {"hosts": "a b c d"}, ["hosts", "transport: tcp"]),
+        (dpa | {"launch": "nice"}, ["launch", "transport: tcp"]),
+        (tcp | {"hosts": "a b c d"}, ["hosts needs launch", "launch: ssh {host}"]),
+        (tcp | ssh | {"hosts": "a b c"}, ["hosts names 3", "need 4"]),
+        (tcp | ssh | {"hosts": "a b c d", "parties": 4}, ["hosts names 4", "need 5"]),
+        (tcp | ssh | {"hosts": ""}, ["hosts names 0"]),
+        (tcp | ssh | {"hosts": "a,b,c,d"}, ["'a,b,c,d'", "spaces"]),
+        (tcp | ssh | {"hosts": "a b c -oProxyCommand=x"}, ["'-oProxyCommand=x' is not a host"]),
+        (tcp | ssh, ["launch names {host}", "give hosts"]),
+        (tcp | {"hosts": "a b c d", "launch": "ssh"}, ["on which host"]),
+        (tcp | {"hosts": "a b c d", "launch": "ssh {node}"}, ["{node} is not known", "{host}"]),
+        (tcp | {"hosts": "a b c d", "launch": "ssh {host!r}"}, ["launch", "{host}"]),
+        (tcp | {"hosts": "a b c d", "launch": "ssh {host"}, ["launch", "ssh {host}"]),
+        (tcp | {"hosts": "a b c d", "launch": "ssh '{host}"}, ["launch: no closing quotation"]),
+        (tcp | {"launch": " "}, ["launch is empty"]),
         (dpa | {"level": "edge", "parties": 2, "shares": 3}, ["shares is 3"]),
         (official | {"shares": 4}, ["shares is 4 with 3 parties"]),
         (official | {"parties": 2}, ["parties"]),

@@ -71,10 +71,12 @@ class Cluster:
     """A Slurm that runs from `start` to `stop`.
 
     folder: where its state, keys and logs go. `environment`: what clients need in theirs.
+    `node`: its name.
     """
 
     def __init__(self, folder: Path):
         self.folder = folder
+        self.node = socket.gethostname().partition(".")[0]
         self._daemons: dict[str, subprocess.Popen] = {}
         programs = folder / "bin"
         self.environment = os.environ | {
@@ -92,7 +94,7 @@ class Cluster:
         self._configure()
 
     def _configure(self) -> None:
-        host, (ctld, slurmd) = socket.gethostname().partition(".")[0], _free_ports(2)
+        host, (ctld, slurmd) = self.node, _free_ports(2)
         megabytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
         text = _CONF.format(
             host=host, folder=self.folder, ctld_port=ctld, slurmd_port=slurmd,

@@ -27,6 +27,7 @@ import yaml
 from cluster import Cluster, missing
 
 from project_fixture import Project
+from test_parties import certificate
 
 #: What two runs of a model may differ in.
 OWN = ["cpu_seconds", "wall_seconds", "peak_rss_mb"]
@@ -50,6 +51,13 @@ def study(epsilons: list[float], seeds: int) -> dict:
         "tables": ["accuracy"],
         "figures": [],
     }
+
+
+def of_parties(**how: str) -> dict:
+    """A study of DPA-GNN; how: where its parties run."""
+    entry = {"method": "dpa", "level": "node", "epsilon": [4], "feature_layers": [2],
+             "label_layers": [1], "epochs": [2]}  # fmt: skip
+    return study([], 1) | {"experiments": {"accuracy": [entry | how]}}
 
 
 class Run:
@@ -141,6 +149,25 @@ class Checks:
         if found != wanted:
             raise AssertionError(f"{what}: {found} instead of {wanted}")
         print(f"{self._number:3d}  {what}", flush=True)
+
+    def programs(self) -> list[psutil.Process]:
+        """The project's shuffler and parties that are at work."""
+        found, library = [], str(self.project.folder.resolve() / "workflow")
+        for process in psutil.process_iter():
+            try:
+                python, *_, module = process.cmdline() or [""] * 2
+                own = process.environ().get("PYTHONPATH") == library
+            except (psutil.Error, ValueError):
+                continue
+            if own and python == sys.executable and module.startswith("graphdp.parties."):
+                found.append(process)
+        return found
+
+    def steps(self, name: str) -> int:
+        """The steps of a rule's or group's job that runs now, without the one of its script."""
+        lines = self.cluster.ask("squeue", "--steps", "--noheader", "--format=%i").split()
+        (job,) = self.running(name)
+        return sum(line.startswith(f"{job}.") and line[-1].isdigit() for line in lines)
 
     def rows(self, project: Project) -> pd.DataFrame:
         rows = pd.read_csv(
@@ -319,6 +346,40 @@ class Checks:
         self.expect("in a line", "runs on one machine: give --cores" in run.said)
         self.expect("before anything is submitted", self.new_jobs(), [])
 
+    def parties(self) -> None:
+        """DPA-GNN, whose shuffler and parties are steps of the job that trains."""
+        keys = self._sub("keys")
+        certificate(keys, [self.cluster.node])
+        self.project.study = of_parties(
+            transport="tcp", hosts="allocation", tls=str(keys),
+            launch="srun --overlap --ntasks=1 --nodes=1 --nodelist={host}",
+        )  # fmt: skip
+        self.project.configure()
+        run = self.start("--retries", "0")
+        run.until(lambda: len(programs := self.programs()) == 4 and programs[0].suspend() is None)
+        # One each, and one for the job that trains.
+        self.expect("parties and shuffler are steps of their job", self.steps("stage_fit"), 5)
+        programs = self.programs()
+        self.cluster.ask("scancel", str(*self.running("stage_fit")))
+        began = time.time()
+        while self.programs():
+            time.sleep(0.1)
+        self.expect("scancel of it leaves none of the four", len(programs), 4)
+        self.expect("in seconds", time.time() - began < 10)
+        self.expect("its run fails", run.wait() != 0)
+        rows = self.project.folder / "results/tiny/rows.csv"
+        before = rows.read_text() if rows.exists() else ""
+        self.expect("and no row is written", "dpa" not in before)
+        run = self.start()
+        self.expect("the next command ends well", run.wait(), 0)
+        self.expect("and leaves no process", self.programs(), [])
+        local = Project(self._sub("in one process"), of_parties())
+        local.snakemake("rows")
+        mine, theirs = (
+            self.rows(one).drop(columns="hyperparameters") for one in (self.project, local)
+        )
+        self.expect("its row is that of one process, bit for bit", mine.equals(theirs))
+
     def same_rows(self) -> None:
         """A run on this machine, without Slurm."""
         local = Project(self._sub("local"), study([4, 8, 16, 2, 6, 5, 7], 2))
@@ -348,7 +409,8 @@ def main() -> int:
         for part in (
             checks.whole_study, checks.over_memory, checks.scancelled, checks.step_killed,
             checks.head_killed, checks.slurmd_killed, checks.node_lost,
-            checks.node_lost_under_a_run, checks.same_rows, checks.gres, checks.private,
+            checks.node_lost_under_a_run, checks.same_rows, checks.gres, checks.parties,
+            checks.private,
         ):  # fmt: skip
             if given.only and part.__name__ not in given.only:
                 continue

@@ -6,6 +6,8 @@ What is proven of it is in `graphdp.privacy.pair_sums`. Here it is done:
     shares.py        shares, masks, schedules, and how many bytes go over each link
     memory.py        the same sums in one process, bit for bit
     frames.py        authenticated frames over streams
+    places.py        hosts, how processes are started there, certificates
+    process.py       what parties' and shuffler's processes have in common
     party.py         a computing party's process
     shuffler.py      the shuffler's process
     session.py       starts them, sends for the users, and opens the sums as the server

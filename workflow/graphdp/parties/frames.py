@@ -8,11 +8,15 @@ order, another ring or shape. Nothing of a frame is looked at before its HMAC bu
 """
 
 import asyncio
+import errno
 import hashlib
 import hmac
+import socket
 import ssl
 import struct
-from collections.abc import Mapping
+import time
+from collections.abc import Coroutine, Mapping
+from typing import Any
 
 from graphdp.errors import GraphDPError
 from graphdp.privacy.pair_sums import FRACTION_BITS, RING_BITS
@@ -27,6 +31,16 @@ MAC_BYTES = 32
 OVERHEAD = HEADER.size + MAC_BYTES
 #: No body is longer; it bounds what a reader takes in before the HMAC is checked.
 MOST_BYTES = 1 << 26
+
+
+#: When an idle link is asked whether it is alive: seconds before and between, and how often. The
+#: other machine answers, whatever the process at that end is at.
+_ALIVE = {"TCP_KEEPIDLE": 3, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3}
+#: What was sent and repeated so often, in some seven seconds, does not arrive any more. To what
+#: waits for a process that reads nothing, the other machine answers.
+_REPEATS = 5
+#: What the system says of a link that is dead.
+_CUT = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN)
 
 
 class ProtocolError(GraphDPError):
@@ -104,13 +118,8 @@ class Link:
         frame = pack(
             self._send_key, self._study, kind, stream, number, place, rows, columns, body, last
         )
-        try:
-            self._writer.write(frame)
-            await asyncio.wait_for(self._writer.drain(), self._timeout)
-        except (ConnectionError, ssl.SSLError):
-            raise ProtocolError(f"{self.other} is gone") from None
-        except TimeoutError:
-            raise ProtocolError(f"{self.other} took nothing for {self._timeout:g} s") from None
+        self._writer.write(frame)
+        await self._in_time(self._writer.drain(), "took")
         self.sent[KINDS[kind]] = self.sent.get(KINDS[kind], 0) + len(body)
 
     async def receive(
@@ -163,16 +172,48 @@ class Link:
         return place
 
     async def _exactly(self, size: int) -> bytes:
+        return await self._in_time(self._reader.readexactly(size), "sent")
+
+    async def _in_time(self, step: Coroutine, did: str) -> Any:
+        """What a step of reading or writing gives. Raises `ProtocolError` if the other end is gone,
+        its machine cut off, or time is up."""
+        waiting, until = asyncio.ensure_future(step), time.monotonic() + self._timeout
         try:
-            return await asyncio.wait_for(self._reader.readexactly(size), self._timeout)
-        except (asyncio.IncompleteReadError, ConnectionError, ssl.SSLError):
-            raise ProtocolError(f"{self.other} is gone") from None
-        except TimeoutError:
-            raise ProtocolError(f"{self.other} sent nothing for {self._timeout:g} s") from None
+            while not waiting.done():
+                left = until - time.monotonic()
+                if left <= 0:
+                    nothing = f"{self.other} {did} nothing for {self._timeout:g} s"
+                    raise ProtocolError(nothing)
+                await asyncio.wait({waiting}, timeout=min(left, 1.0))
+                if not waiting.done() and _is_cut(self._writer):
+                    raise ProtocolError(f"{self.other} is cut off")
+            return waiting.result()
+        except (asyncio.IncompleteReadError, OSError) as error:
+            cut = getattr(error, "errno", None) in _CUT
+            raise ProtocolError(f"{self.other} is {'cut off' if cut else 'gone'}") from None
+        finally:
+            waiting.cancel()
 
     def close(self) -> None:
         """End it."""
         self._writer.close()
+
+
+def keep_alive(writer: asyncio.StreamWriter) -> None:
+    """Notice within some ten seconds that the other machine of an idle link cannot be reached."""
+    link = writer.get_extra_info("socket")
+    link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _ALIVE.items():
+        if hasattr(socket, name):
+            link.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def _is_cut(writer: asyncio.StreamWriter) -> bool:
+    """Whether what was sent is repeated in vain; False where the system does not tell."""
+    if not hasattr(socket, "TCP_INFO"):
+        return False
+    info = writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 8)
+    return info[2] >= _REPEATS  # tcpi_retransmits
 
 
 def server_tls(tls: Mapping[str, str] | None) -> ssl.SSLContext | None:
@@ -186,11 +227,10 @@ def server_tls(tls: Mapping[str, str] | None) -> ssl.SSLContext | None:
 
 
 def client_tls(tls: Mapping[str, str] | None) -> ssl.SSLContext | None:
-    """Of who connects; both ends show a certificate of the authority. Hosts are not compared: who
-    is who the HMAC's keys say."""
+    """Of who connects; both ends show a certificate of the authority, and that of who listens names
+    the address that was called. Who is who beyond that the HMAC's keys say."""
     if not tls:
         return None
     context = ssl.create_default_context(cafile=tls["authority"])
     context.load_cert_chain(tls["certificate"], tls["key"])
-    context.check_hostname = False
     return context

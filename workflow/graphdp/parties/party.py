@@ -1,18 +1,17 @@
 """A computing party: a process of its own, started with `python -m graphdp.parties.party`.
 
-It reads what it has to know as one JSON object from its standard input (`session.Session`), adds up
-its shares of every round by key, adds its noise and its mask on all keys, and sends the result to
-the server. It ends with a line on standard error if anything is not as it has to be.
+It reads what it has to know from its standard input (`process`, `session.Session`), adds up its
+shares of every round by key, adds its noise and its mask on all keys, and sends the result to the
+server. It ends with a line on standard error if anything is not as it has to be.
 """
 
 import asyncio
-import json
+import ssl
 import sys
 from typing import Any
 
 import numpy as np
 
-from graphdp.errors import GraphDPError
 from graphdp.parties.fixed_point import dummies, party_noise
 from graphdp.parties.frames import (
     HELLO,
@@ -22,8 +21,10 @@ from graphdp.parties.frames import (
     Link,
     ProtocolError,
     client_tls,
+    keep_alive,
     study_hash,
 )
+from graphdp.parties.process import run, say
 from graphdp.parties.shares import (
     KEY_BYTES,
     STREAMS,
@@ -50,8 +51,12 @@ async def connect(spec: dict[str, Any], other: str, own: str) -> Link:
             asyncio.open_connection(host, port, ssl=client_tls(spec.get("tls"))),
             spec["start_timeout"],
         )
+    except ssl.SSLCertVerificationError as error:
+        why = error.verify_message.rstrip(".")
+        raise ProtocolError(f"{other} at {host}:{port} shows a wrong certificate: {why}") from None
     except (OSError, TimeoutError) as error:
         raise ProtocolError(f"{other} at {host}:{port} does not answer ({error})") from None
+    keep_alive(writer)
     name = own.encode()
     writer.write(bytes([len(name)]) + name)  # which key to check with
     secret, study = spec["secrets"][other], study_hash(spec["study"])
@@ -85,7 +90,7 @@ async def work(spec: dict[str, Any]) -> None:
                 await send_values(server, piece, total[None], SUMS)
         except ProtocolError as error:
             raise ProtocolError(f"{own}, {one.words}: {error}") from None
-    print(json.dumps({"server": server.sent, "shuffler": shuffler.sent}), flush=True)
+    say({"server": server.sent, "shuffler": shuffler.sent})
     server.close()
     shuffler.close()
 
@@ -169,13 +174,8 @@ async def send_rows(link: Link, kind: int, one: Round, rows: np.ndarray, columns
 
 
 def main() -> int:
-    """Run one party; 1 with a line on standard error if the session failed."""
-    try:
-        asyncio.run(work(json.loads(sys.stdin.readline())))
-    except GraphDPError as error:
-        print(error, file=sys.stderr, flush=True)
-        return 1
-    return 0
+    """Run one party."""
+    return run(work)
 
 
 if __name__ == "__main__":

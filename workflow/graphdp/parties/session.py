@@ -8,8 +8,7 @@ import asyncio
 import contextlib
 import json
 import secrets as tokens
-import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -18,6 +17,8 @@ import numpy as np
 from graphdp.errors import GraphDPError
 from graphdp.parties.frames import DONE, SUMS, Link, ProtocolError
 from graphdp.parties.party import connect, send_keys, send_values, values_of
+from graphdp.parties.places import command
+from graphdp.parties.process import heard
 from graphdp.parties.shares import (
     STREAMS,
     Round,
@@ -36,6 +37,8 @@ PATIENCE = {
     ("party", "server"): 5,
     ("users", "shuffler"): 5,
 }
+#: Seconds in which processes have ended after they were told to.
+_GRACE = 3.0
 
 
 class Session:
@@ -43,9 +46,11 @@ class Session:
 
     senders, keys: the pairs, int (P,) each. num_keys: n. noise: name of the noise's streams.
     rounds: all that will be asked for, in order. count_std: a party's σ of its dummies, 0 for none;
-    mean_dummies: k0. host: where processes listen. tls: paths of "certificate", "key" and
-    "authority". timeout: seconds (`PATIENCE`). secret: of shares, order and choice of parties,
-    fresh if not given; who gives the same once more gets the same frames.
+    mean_dummies: k0. host: where this process listens. hosts: where the shuffler runs and listens,
+    and where the parties run; all here if not given. launch: what starts a program on a host
+    (`places.command`). tls: paths of "certificate", "key" and "authority". timeout: seconds
+    (`PATIENCE`). secret: of shares, order and choice of parties, fresh if not given; who gives the
+    same once more gets the same frames.
 
     Raises `GraphDPError` if a process fails, and says which one and in which round.
     """
@@ -63,6 +68,8 @@ class Session:
         count_std: float = 0.0,
         mean_dummies: int = 0,
         host: str = "127.0.0.1",
+        hosts: Sequence[str] = (),
+        launch: str = "",
         tls: dict[str, str] | None = None,
         timeout: float = 20.0,
         start_timeout: float = 120.0,
@@ -73,7 +80,9 @@ class Session:
         self._parties, self._shares = parties, shares
         self._noise, self._due = noise, list(rounds)
         self._dummies = {"count_std": count_std, "mean_dummies": mean_dummies}
-        self._host, self._tls = host, tls
+        self._host, self._tls, self._start_with = host, tls, launch
+        ends = ["shuffler", *(f"party {p}" for p in range(parties))]
+        self._hosts = dict(zip(ends, hosts or [host] * len(ends), strict=True))
         self._timeout, self._start_timeout = timeout, start_timeout
         self._secret = secret or tokens.token_hex(32)
         self._processes: dict[str, asyncio.subprocess.Process] = {}
@@ -143,7 +152,7 @@ class Session:
                 "start_timeout": self._start_timeout,
                 "tls": self._tls,
                 "addresses": addresses,
-                "listen": (self._host, 0) if listens else None,
+                "listen": (self._hosts.get(own, self._host), 0) if listens else None,
                 "secret": self._keyed(own, "own"),
             }
 
@@ -153,7 +162,7 @@ class Session:
         first = await self._launch("shuffler", spec("shuffler", {}, True))
         addresses = {
             "server": (self._host, port),
-            "shuffler": (self._host, await self._port(first)),
+            "shuffler": (self._hosts["shuffler"], await self._port(first)),
         }
         for number, name in enumerate(names):
             seeds = {
@@ -164,8 +173,9 @@ class Session:
             noise = noise_secret(self._noise, number)
             more = {"party": number, "seeds": seeds, "noise": noise, **self._dummies}
             await self._launch(name, spec(name, addresses) | more)
-        self._users = await connect(spec("users", addresses), "shuffler", "users")
-        await all_there(ready, names, self._links, self._start_timeout)
+        to_shuffler = connect(spec("users", addresses), "shuffler", "users")
+        self._users = await self._while_all_live(to_shuffler)
+        await self._while_all_live(all_there(ready, names, self._links, self._start_timeout))
         listening.close()
 
     def _keyed(self, *who: str) -> str:
@@ -178,12 +188,16 @@ class Session:
         return f"graphdp.parties.{name.split()[0]}"
 
     async def _launch(self, name: str, spec: dict[str, Any]) -> asyncio.subprocess.Process:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", self._program(name),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )  # fmt: skip
+        words = command(self._start_with, self._hosts[name], self._program(name))
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *words,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+        except OSError as error:
+            raise GraphDPError(f"launch: {name} cannot be started ({error})") from None
         self._processes[name] = process
         process.stdin.write(json.dumps(spec).encode() + b"\n")
         with contextlib.suppress(ConnectionError):
@@ -191,13 +205,37 @@ class Session:
         return process
 
     async def _port(self, process: asyncio.subprocess.Process) -> int:
-        try:
-            line = await asyncio.wait_for(process.stdout.readline(), self._start_timeout)
-        except TimeoutError:
-            line = b""
-        if not line:
+        """Where the shuffler listens, which it says first."""
+        said = await self._hear(process, self._start_timeout)
+        if said is None:
             raise ProtocolError(f"the shuffler did not start in {self._start_timeout:g} s")
-        return int(line)
+        return said["port"]
+
+    async def _hear(self, process: asyncio.subprocess.Process, patience: float) -> Any:
+        """What a process says next, or None. What its launcher says besides is passed over."""
+
+        async def read() -> Any:
+            while line := await process.stdout.readline():
+                if (said := heard(line.decode(errors="replace"))) is not None:
+                    return json.loads(said)
+            return None
+
+        try:
+            return await asyncio.wait_for(read(), patience)
+        except TimeoutError:
+            return None
+
+    async def _while_all_live(self, what: Coroutine) -> Any:
+        """What a step of the start gives. Raises `ProtocolError` as soon as a process ends."""
+        step = asyncio.ensure_future(what)
+        ends = {asyncio.ensure_future(p.wait()): name for name, p in self._processes.items()}
+        done, others = await asyncio.wait({step, *ends}, return_when=asyncio.FIRST_COMPLETED)
+        for other in others:
+            other.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        if step in done:
+            return step.result()
+        raise ProtocolError(f"{ends[done.pop()]} ended before all were connected")
 
     async def _round(self, one: Round, rows: np.ndarray) -> None:
         try:
@@ -246,8 +284,10 @@ class Session:
         """Wait for the processes, and note what went over which link."""
         said = {}
         for name, process in self._processes.items():
-            out, _ = await asyncio.wait_for(process.communicate(), 5 * self._timeout)
-            said[name] = json.loads(out or b"{}")
+            said[name] = await self._hear(process, 5 * self._timeout)
+            if said[name] is None:
+                raise ProtocolError(f"{name} did not say what it sent")
+        await self._wait_for_processes(5 * self._timeout)
         parties = [f"party {p}" for p in range(self._parties)]
         self.traffic = {
             "users to shuffler": sum(self._users.sent.values()),
@@ -260,31 +300,57 @@ class Session:
         """The best account of a failure: of who died, else of who complained of something else
         than that another is gone, else what the server saw."""
         died, lines = [], []
+        await self._wait_for_processes(1.0)
         for name, process in self._processes.items():
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), 1.0)
             code = process.returncode
             if code in (None, 0):
                 continue
-            line = (await process.stderr.read()).decode().strip().rpartition("\n")[2]
-            lines.append(line)
-            if code != 1 or not line:
-                died.append(f"{name} died (exit status {code})")
-        told = [line for line in lines if line and not line.endswith("is gone")]
+            line, own = await self._last_words(process)
+            if own:
+                lines.append(line)
+            else:
+                died.append(f"{name} died (exit status {code}{': ' * bool(line)}{line})")
+        told = [line for line in lines if not line.endswith("is gone")]
         return "; ".join([seen, *(died or told[:1])])
 
+    async def _last_words(self, process: asyncio.subprocess.Process) -> tuple[str, bool]:
+        """(line, whether it is the program's own) on standard error; else of what started it."""
+        try:
+            said = await asyncio.wait_for(process.stderr.read(), 1.0)
+        except TimeoutError:
+            return "", False  # another holds it open
+        lines = said.decode(errors="replace").strip().splitlines()
+        own = [line for line in map(heard, lines) if line is not None]
+        return (own or lines or [""])[-1], bool(own)
+
     def _end(self) -> None:
+        if self._loop.is_closed():
+            return
+        for link in [*self._links.values(), *([self._users] if hasattr(self, "_users") else [])]:
+            link.close()
+        self._loop.run_until_complete(self._end_processes())
+        self._loop.close()
+
+    async def _end_processes(self) -> None:
+        """Processes end when their standard input does; what is left after some seconds is killed,
+        as is what started it on another host."""
+        waiting = asyncio.all_tasks() - {asyncio.current_task()}
+        for one in waiting:
+            one.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        for process in self._processes.values():
+            process.stdin.close()
+        await self._wait_for_processes(_GRACE)
         for process in self._processes.values():
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()
-        if not self._loop.is_closed():
-            for process in self._processes.values():
-                self._loop.run_until_complete(process.wait())
-            for link in [
-                *self._links.values(),
-                *([self._users] if hasattr(self, "_users") else []),
-            ]:
-                link.close()
-            self._loop.run_until_complete(asyncio.sleep(0))
-            self._loop.close()
+        await self._wait_for_processes()
+
+    async def _wait_for_processes(self, most: float | None = None) -> None:
+        """Until all have ended, for so many seconds at most."""
+        waits = [asyncio.ensure_future(p.wait()) for p in self._processes.values()]
+        if waits:
+            _, others = await asyncio.wait(waits, timeout=most)
+            for other in others:
+                other.cancel()

@@ -8,7 +8,6 @@ session before anything of that round is forwarded: what the others' sums would 
 """
 
 import asyncio
-import json
 import sys
 from typing import Any
 
@@ -22,10 +21,12 @@ from graphdp.parties.frames import (
     PAIRS,
     Link,
     ProtocolError,
+    keep_alive,
     server_tls,
     study_hash,
 )
 from graphdp.parties.party import SHARE, send_rows, send_values, values_of, whole
+from graphdp.parties.process import run, say
 from graphdp.parties.shares import KEY_BYTES, STREAMS, Round, uniform
 
 #: What a user that is silent has in the list of numbers of pairs.
@@ -45,6 +46,7 @@ async def accept(spec: dict[str, Any], own: str, others: list[str], links: dict[
                 raise ProtocolError(f"{own}: {name!r} is not due to connect")
             study, secret = study_hash(spec["study"]), spec["secrets"][name]
             link = Link(reader, writer, secret, own, name, study, spec["timeouts"][name])
+            keep_alive(writer)
             await link.receive(HELLO)
             links[name] = link
             if len(links) == len(others) and not ready.done():
@@ -53,9 +55,12 @@ async def accept(spec: dict[str, Any], own: str, others: list[str], links: dict[
             writer.close()  # a stranger; who is missing is named when time is up
 
     host, port = spec["listen"]
-    listening = await asyncio.start_server(
-        greet, host, port, ssl=server_tls(spec.get("tls")), limit=1 << 20
-    )
+    try:
+        listening = await asyncio.start_server(
+            greet, host, port, ssl=server_tls(spec.get("tls")), limit=1 << 20
+        )
+    except OSError as error:
+        raise ProtocolError(f"{own} cannot listen at {host} ({error})") from None
     return listening, ready
 
 
@@ -73,7 +78,7 @@ async def work(spec: dict[str, Any]) -> None:
     parties = [f"party {p}" for p in range(spec["parties"])]
     others, links = ["users", *parties], {}
     listening, ready = await accept(spec, "shuffler", others, links)
-    print(listening.sockets[0].getsockname()[1], flush=True)
+    say({"port": listening.sockets[0].getsockname()[1]})
     await all_there(ready, others, links, spec["start_timeout"])
     for fields in spec["rounds"]:
         one = Round(**fields)
@@ -92,7 +97,7 @@ async def work(spec: dict[str, Any]) -> None:
                 await _forward(piece, [links[name] for name in others], counts, order)
         except ProtocolError as error:
             raise ProtocolError(f"shuffler, {one.words}: {error}") from None
-    print(json.dumps({name: links[name].sent for name in parties}), flush=True)
+    say({name: links[name].sent for name in parties})
     for name in parties:
         links[name].close()
     listening.close()
@@ -160,13 +165,8 @@ async def _forward(
 
 
 def main() -> int:
-    """Run the shuffler; 1 with a line on standard error if the session failed."""
-    try:
-        asyncio.run(work(json.loads(sys.stdin.readline())))
-    except GraphDPError as error:
-        print(error, file=sys.stderr, flush=True)
-        return 1
-    return 0
+    """Run the shuffler."""
+    return run(work)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from graphdp.methods.card import ROWS, Card, Stage, whole
 from graphdp.methods.settings import NonNegativeInt, PositiveFloat, PositiveInt, Settings
+from graphdp.parties import places
 from graphdp.privacy.protection import Words
 
 PARTIES = Field(3, description="m, the computing parties")
@@ -65,11 +66,23 @@ class Shared(Training):
     )
     transport: Literal["tcp"] | None = Field(
         None,
-        description="tcp: parties and shuffler are processes of their own, on this machine; if not "
-        "given their sums are made in one process, with the same result",
+        description="tcp: parties and shuffler are processes of their own; if not given their sums "
+        "are made in one process, with the same result",
     )
     listen: str | None = Field(
-        None, description="tcp: the host at which processes listen; 127.0.0.1 if not given"
+        None,
+        description="tcp: this machine's address, at which the training job listens (and without "
+        "hosts the shuffler); 127.0.0.1 if not given",
+    )
+    hosts: str | None = Field(
+        None,
+        description="tcp: where the shuffler runs and listens, and where each party runs, with "
+        "spaces between, or allocation, the nodes of the Slurm job; on this machine if not given",
+    )
+    launch: str | None = Field(
+        None,
+        description="tcp: what starts a program on a host: ssh {host}, or srun --overlap "
+        "--ntasks=1 --nodelist={host}",
     )
     tls: str | None = Field(
         None,
@@ -79,9 +92,11 @@ class Shared(Training):
 
     @model_validator(mode="after")
     def _links_are_of_processes(self) -> "Shared":
-        for name in ("listen", "tls"):
+        for name in ("listen", "hosts", "launch", "tls"):
             if getattr(self, name) is not None and self.transport is None:
                 raise ValueError(f"{name} is of processes; give transport: tcp as well")
+        if why := places.fault(self.hosts, self.launch, self.parties):
+            raise ValueError(why)
         return self
 
 

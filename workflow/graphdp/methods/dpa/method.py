@@ -19,7 +19,6 @@ alone; `plan.py` has what that costs, `official.py` that method.
 
 import contextlib
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,7 @@ from graphdp.privacy.protection import edges_alone
 from graphdp.rng import stream_seed
 
 #: Hyperparameters that change how a model is made and not the model.
-_CARRIED_OUT = ("transport", "listen", "tls")
+_CARRIED_OUT = ("transport", "listen", "hosts", "launch", "tls")
 #: Lengths of lists that are told apart: 0 to this less 1.
 _LENGTHS = 64
 
@@ -171,11 +170,12 @@ class _Rounds:
             check_ring(self._n, parties, one.party_std * 2.0**FRACTION_BITS)
         counts = self._counts()
         if self._setting.get("transport") == "tcp":
+            from graphdp.parties.places import links
             from graphdp.parties.session import Session
 
             shares, pairs = self._setting["shares"], (self._senders, self._keys, self._n)
             return Session(
-                *pairs, parties, shares, name, self._due, **counts, **_links(self._setting)
+                *pairs, parties, shares, name, self._due, **counts, **links(self._setting)
             )
         from graphdp.parties.memory import InMemory
 
@@ -227,27 +227,6 @@ class _Rounds:
             phase: replace(execution.together(drawn), records=drawn[0].records)
             for phase, drawn in self._drawn.items()
         }
-
-
-def _links(setting: dict[str, Any]) -> dict[str, Any]:
-    """Where processes listen, and the files of encrypted links. Raises `GraphDPError` for links
-    that others could read: all shares of a pair go over them."""
-    host, tls = setting.get("listen", "127.0.0.1"), _tls(setting)
-    if tls is None and not (host in ("localhost", "::1") or host.startswith("127.")):
-        raise GraphDPError(f"listen: shares sent to {host} in clear add up to the rows; give tls")
-    return {"host": host, "tls": tls}
-
-
-def _tls(setting: dict[str, Any]) -> dict[str, str] | None:
-    """The files of encrypted links, if they are asked for. Raises `GraphDPError` without them."""
-    if "tls" not in setting:
-        return None
-    names = ("certificate", "key", "authority")
-    found = {name: str(Path(setting["tls"]) / f"{name}.pem") for name in names}
-    for path in found.values():
-        if not Path(path).is_file():
-            raise GraphDPError(f"tls: there is no {path}; put certificate, key and authority there")
-    return found
 
 
 def _phase(stream: str, number: int) -> str:

@@ -1,0 +1,55 @@
+"""What party and shuffler have in common as processes, wherever they run.
+
+They read what they have to know as one JSON object from their standard input, which stays open for
+as long as it is needed that they go on: when it closes, they end at once. So nothing is left where
+whoever started them is killed, or what started them there (ssh, srun) passes no signal on.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from threading import Thread
+from typing import Any
+
+from graphdp.errors import GraphDPError
+
+#: Before what a process says: what ssh, srun and a shell's start say besides stands without it.
+MARK = "graphdp> "
+
+
+def say(what: Any) -> None:
+    """Tell who started this process, as JSON."""
+    print(MARK + json.dumps(what), flush=True)
+
+
+def heard(line: str) -> str | None:
+    """What a process says in a line, if it does."""
+    _, mark, said = line.partition(MARK)
+    return said.strip() if mark else None
+
+
+def run(work: Callable[[dict[str, Any]], Awaitable[None]]) -> int:
+    """Do the work that is read; 1 with a line on standard error if the session failed."""
+    try:
+        asyncio.run(work(_told()))
+    except GraphDPError as error:
+        print(f"{MARK}{error}", file=sys.stderr, flush=True)
+        return 1
+    return 0
+
+
+def _told() -> dict[str, Any]:
+    line = sys.stdin.readline()
+    if not line.endswith("\n"):
+        raise GraphDPError("standard input ended at once; launch has to pass it on, as ssh does")
+    Thread(target=_end_with_input, daemon=True).start()
+    return json.loads(line)
+
+
+def _end_with_input() -> None:
+    """Ends the process, whatever it does just now, when its standard input does."""
+    while os.read(0, 1 << 12):
+        pass
+    os._exit(1)
