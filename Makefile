@@ -55,7 +55,7 @@ paper: known-paper install
 known-paper:
 	@$(if $(filter $(PAPER),$(PAPERS)),:,echo 'unknown PAPER "$(PAPER)"; use one of: $(PAPERS), as in make paper PAPER=gap' >&2; exit 2)
 
-# Figures, tables and hashes of what is shipped, from shipped rows: a quarter of a CPU minute.
+# Figures, tables and hashes of what is shipped, from shipped rows: half a CPU minute.
 redraw: install
 	$(BIN)/python -m graphdp.redraw
 

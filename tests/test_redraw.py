@@ -27,7 +27,7 @@ def test_the_manifest_is_that_of_the_files():
 def test_the_manifest_names_what_has_no_rows():
     files = redraw.manifest()["files"]
     without = {name for name, entry in files.items() if entry.get("rows") == "not shipped"}
-    assert without == {"progap-two-schools.png", "audit.png"}
+    assert without == {"audit.png"}
     for entry in [files[name] for name in without]:
         assert entry["command"] and re.fullmatch(r"[0-9a-f]{7,}", entry["commit"])
     rows = pd.read_csv(ROOT / "workflow/report/dpa-gnn-rows.csv.gz", dtype=str)

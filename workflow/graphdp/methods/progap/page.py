@@ -16,7 +16,7 @@ EDGE, NODE = ("0.25", "0.5", "1", "2", "4"), ("2", "4", "8", "16", "32")
 EDGE_LINES = {
     "ProGAP": "progap",
     "GAP": "gap",
-    "EdgeRand": "progapsage",
+    "GraphSAGE, EdgeRand": "progapsage",
     "EdgeRand, as its code runs it (refuted)": "progapsageofficial",
     "MLP, reads no edge": "mlp",
 }
@@ -76,7 +76,7 @@ def came_out() -> str:
         return f"{(mine['higher_mean'] > mine['lower_mean']).sum()} of {len(mine)}"
 
     return (
-        f"On {', '.join(graphs())}: at edge level (edge_directed, proven) above GAP in "
+        f"On {' and '.join(graphs())}: at edge level (edge_directed, proven) above GAP in "
         f"{said('ProGAP above GAP', 'edge')} cells and above the MLP in "
         f"{said('ProGAP above the MLP', 'edge')}; at node level (node_add_remove, refuted) above "
         f"GAP in {said('ProGAP above GAP', 'node')} and above MLP-DP, which is conditional, in "
