@@ -111,15 +111,15 @@ def table3() -> Iterator[str]:
             yield f"| {title}, {what} | {' | '.join(shown)} |"
 
 
-def ablations() -> Iterator[str]:
-    """The lines of Tables 4 and 6 to 9 on Cora: the print, and the authors' code."""
+def ablations(graph: str = "cora") -> Iterator[str]:
+    """The lines of Tables 4 and 6 to 9 on a graph: the print, and the authors' code."""
     context = _context()
     yield "| | claimed ε | printed | as its code runs it |"
     yield "| --- | --- | --- | --- |"
     for name, lines in _ABLATIONS.items():
         for line in lines:
-            mine, printed = _of(line, "cora"), printed_cells(context, name, line)
-            cells = {cell[3]: one for cell, one in printed.items() if cell[0] == "cora"}
+            mine, printed = _of(line, graph), printed_cells(context, name, line)
+            cells = {cell[3]: one for cell, one in printed.items() if cell[0] == graph}
             told = [
                 (_spread(one["published_mean"], one["published_ci"]), _cell(mine, epsilon))
                 for epsilon, one in cells.items()
