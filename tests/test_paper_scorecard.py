@@ -110,7 +110,11 @@ def test_the_figure_shows_one_square_per_ordering_and_one_point_per_printed_cell
     assert len(right.lines) == len(orderings.orderings_table(frame, study))
     nothing = scorecard.scorecard_figure(frame.iloc[:0], context(datasets=()))
     texts = [text.get_text() for axes in nothing.axes for text in axes.texts]
-    assert texts == ["no result on a dataset of the paper", "no ordering to check"]
+    assert texts == ["no ordering to check"]
+    # Where nothing of the paper's stands beside ours the orderings have the figure to themselves.
+    others = frame[frame["dataset"] == "berkeley13"]
+    (only,) = scorecard.scorecard_figure(others, study).axes
+    assert len(only.lines) == len(orderings.orderings_table(others, study))
 
 
 def test_every_papers_orderings_name_levels_and_relations_that_exist():

@@ -283,6 +283,10 @@ def of_what_is_named() -> Iterator[Case]:
         float("nan"),
         float("inf"),
         {"a": 1},
+        "at most",
+        "at most 2",
+        "at most auto",
+        "most 1e-5",
     ):
         yield f"delta {delta!r}", study(delta=delta), ["delta"]
     for epsilons in (

@@ -29,6 +29,7 @@ from graphdp.errors import GraphDPError
 from graphdp.methods.registry import card, cards
 from graphdp.methods.settings import Strict
 from graphdp.privacy.protection import (
+    AT_MOST,
     LEAST_EPSILON,
     MOST_EPSILON,
     TRAIN_POWER,
@@ -62,14 +63,15 @@ def _positive(token: str) -> str:
 def _delta(value: float | str) -> float | str:
     if value in ("auto", TRAIN_POWER):
         return value
+    text = str(value)
     try:
-        number = float(value)
+        number = float(text.removeprefix(AT_MOST))
     except ValueError:
         number = math.nan
     if not 0 < number < 1:
-        what = f"auto, {TRAIN_POWER} or a number between 0 and 1"
+        what = f"auto, {TRAIN_POWER}, {AT_MOST}1e-5 or a number between 0 and 1"
         raise ValueError(f"must be {what}, not {value!r}")
-    return number
+    return f"{AT_MOST}{number:g}" if text.startswith(AT_MOST) else number
 
 
 def _as_list(value: Any) -> Any:
@@ -264,7 +266,7 @@ class Study(Strict):
         "node_add_remove, unless calibrate_for is corrected, of training nodes, as the papers "
         "count; train_nodes^-1.1: that power of the number of training nodes. A number not below "
         "one over that of protected edges or nodes is refused for a corrected analysis, and "
-        "warned of else",
+        "warned of else; `at most 1e-5` takes the largest power of ten below it instead",
     )
     calibrate_for: Literal["published", "corrected"] = Field(
         "published",

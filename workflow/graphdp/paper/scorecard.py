@@ -90,17 +90,23 @@ def show_scorecard(table: pd.DataFrame) -> Printed:
 
 
 def scorecard_figure(rows: pd.DataFrame, context: Mapping) -> Figure:
-    """Left: our accuracy minus the printed one per cell; right: the orderings, ε by ε."""
+    """Left: our accuracy minus the printed one per cell; right: the orderings, ε by ε.
+
+    Where no graph is the paper's there is nothing on the left, and the orderings have all of it.
+    """
     with style.theme():
         cells = scorecard_table(rows, context)
         cells = cells[cells["difference"].notna()].reset_index(drop=True)
         orderings = orderings_table(rows, context)
         claims = orderings[["level", "claim", "dataset"]].drop_duplicates()
         height = 1.6 + 0.24 * max(len(claims), len(cells), 4)
-        figure = Figure(figsize=(12, height), layout="constrained")
-        left, right = figure.subplots(1, 2, width_ratios=(1, 1.5))
-        _differences(left, cells)
-        _verdicts(right, orderings, claims)
+        figure = Figure(figsize=(9 if cells.empty else 12, height), layout="constrained")
+        if cells.empty:
+            _verdicts(figure.subplots(), orderings, claims)
+        else:
+            left, right = figure.subplots(1, 2, width_ratios=(1, 1.5))
+            _differences(left, cells)
+            _verdicts(right, orderings, claims)
         handles = [
             Line2D([], [], marker="s", linestyle="none", markersize=9, color=colour, label=name)
             for name, colour in VERDICTS.items()
@@ -114,11 +120,6 @@ def scorecard_figure(rows: pd.DataFrame, context: Mapping) -> Figure:
 
 def _differences(ax: Axes, cells: pd.DataFrame) -> None:
     ax.set_title("ours minus the paper's accuracy, same dataset")
-    if cells.empty:
-        why = "no result on a dataset of the paper"
-        ax.text(0.5, 0.5, why, transform=ax.transAxes, ha="center", color="0.35")
-        ax.set_axis_off()
-        return
     for y, line in enumerate(cells.itertuples()):
         colour, marker = style.method_style(line.method)
         spread = [[line.mean - line.ci_low], [line.ci_high - line.mean]]

@@ -327,6 +327,8 @@ def published_units(name: str, edges: int, train_nodes: int, nodes: int) -> int:
 
 #: A δ that follows the number N of training nodes: N^-1.1 (PNPiGNNs, Appendix A.2).
 TRAIN_POWER = "train_nodes^-1.1"
+#: "at most 1e-5": that number, where units are protected that it allows to publish one of, less.
+AT_MOST = "at most "
 
 
 def delta_fault(delta: float, name: str, edges: int, nodes: int) -> str | None:

@@ -15,6 +15,7 @@ from graphdp.privacy.calibration import Calibration, calibrate, default_delta
 from graphdp.privacy.composition import epsilon_at
 from graphdp.privacy.plan import Plan
 from graphdp.privacy.protection import (
+    AT_MOST,
     TRAIN_POWER,
     delta_fault,
     is_private,
@@ -108,8 +109,9 @@ def calibrate_cell(
 
     delta: "auto" for 10^-digits of the number of units that the method's own adjacency protects,
     with calibrate_for "published" of those that published code counts (`published_units`);
-    `TRAIN_POWER` for that power of the number of training nodes; or a number; ignored at level
-    none. Without num_nodes the training nodes stand for all.
+    `TRAIN_POWER` for that power of the number of training nodes; a number; or one with `AT_MOST`
+    before it, which is lowered where it would be refused; ignored at level none. Without num_nodes
+    the training nodes stand for all.
     calibrate_for: "published" or "corrected", the analysis that meets the target. Returns JSON-able
     entries: `dataset`, `settings`, `num_train`, what `Calibration.to_dict` gives and, as
     `epsilons`, what this noise is worth under every analysis of the method. num_nodes: nodes of the
@@ -198,7 +200,10 @@ def _delta(
         return default_delta(published_units(adjacency, edges, train_nodes, nodes))
     if delta == TRAIN_POWER:
         delta = float(train_nodes) ** -1.1
-    fault = delta_fault(delta, adjacency, edges, nodes)
+    given = float(str(delta).removeprefix(AT_MOST))
+    fault = delta_fault(given, adjacency, edges, nodes)
+    if fault and strict and str(delta).startswith(AT_MOST):
+        return default_delta(protected_units(adjacency, edges, nodes))
     if fault and strict:
         raise GraphDPError(f"config: {fault}")
-    return float(delta)
+    return given
