@@ -27,7 +27,7 @@ rule attack:
 
 rule collect_attacks:
     input:
-        attacked_files,
+        unpack(attacked_files),
     output:
         f"{WORK}/{{study}}/attacks.csv",
     log:
@@ -40,6 +40,7 @@ rule collect_attacks:
         mem_mb=growing(1000),
         runtime=growing(10),
     params:
+        known=attacks_taken_over(),
         code=script_code("collect_attacks"),
     script:
         "../workflow/scripts/collect_attacks.py"

@@ -4,7 +4,7 @@
 wildcard_constraints:
     study=STUDY.study,
     dataset=r"[A-Za-z0-9][A-Za-z0-9._-]*",
-    stage=r"[a-z_]+",
+    stage=r"(?!attacks/)[a-z_]+",  # attacks have a rule of their own
     place=r"[^/]+/.+",
     block=r"[0-9]+-[0-9]+",
     suffix=r"[a-z]+",
@@ -54,7 +54,7 @@ GRID = Grid(
 
 
 FINISHED = finished_blocks(Path(RESULTS, "fit"))
-ATTACK_BLOCKS = GRID.blocks(finished_blocks(Path(RESULTS, "attacks")))
+FINISHED_ATTACKS = finished_blocks(Path(RESULTS, "attacks"))
 
 
 def script_code(script, *entries):
@@ -103,17 +103,20 @@ def known_blocks(cell):
 
 def trained(cell):
     """Of every block of a cell that is trained here: what its job makes, the rows' file, the block."""
-    known = known_blocks(cell)
     return [
         [*result("fit", cell.path, block), block]
-        for block in GRID.blocks(FINISHED, known, cell.experiment)
-        if STUDY.train and block not in known
+        for block in GRID.trained(cell, FINISHED, known_blocks(cell))
     ]
 
 
 def cells_with_models():
     """All cells, but with `train: false` only those that known rows are of."""
     return [cell for cell in GRID.cells if STUDY.train or known_blocks(cell)]
+
+
+def attacked_cells():
+    """All attacked cells, but with `train: false` only those that known rows are of."""
+    return [cell for cell in GRID.attacked if STUDY.train or known_blocks(cell)]
 
 
 def result(stage, place, block):
@@ -150,7 +153,7 @@ def published_files():
 def calibrated_cells(dataset):
     """The cells of a dataset whose noise is calibrated: those with models, and attacked ones."""
     return [
-        cell for cell in cells_with_models() + GRID.attacked if cell.dataset == dataset
+        cell for cell in cells_with_models() + attacked_cells() if cell.dataset == dataset
     ]
 
 
@@ -250,12 +253,32 @@ def attacked(wildcards):
     return GRID.attacked_cell(wildcards.place)
 
 
-def attacked_files(wildcards):
+def attacks_taken_over():
+    """What is taken over of known attacks, for `known_rows.known_attacks`."""
     return [
-        f"{RESULTS}/attacks/{cell.path}/{block}.csv"
+        {
+            "attack": cell.experiment,
+            **GRID.attack_task(cell),
+            "calibration": f"{cell.name}.json",
+            "seeds": [job.block_seeds(block) for block in known_blocks(cell)],
+        }
         for cell in GRID.attacked
-        for block in ATTACK_BLOCKS
+        if known_blocks(cell)
     ]
+
+
+def attacked_files(wildcards):
+    inputs = {
+        "attacks": [
+            f"{RESULTS}/attacks/{cell.path}/{block}.csv"
+            for cell in GRID.attacked
+            for block in GRID.trained(cell, FINISHED_ATTACKS, known_blocks(cell))
+        ]
+    }
+    if taken := [cell.dataset for cell in GRID.attacked if known_blocks(cell)]:
+        inputs["known"] = KNOWN.files("attacks")
+        inputs["calibrations"] = [calibration_folder(name) for name in dict.fromkeys(taken)]
+    return inputs
 
 
 # Rows and artefacts.
@@ -289,7 +312,7 @@ def collected_files(wildcards):
         "statements": statements_folders(),
     }
     if KNOWN:
-        inputs["known"] = STUDY.known_rows
+        inputs["known"] = KNOWN.files("models")
         inputs["graphs"] = [graph_file(dataset) for dataset in datasets]
     return inputs
 

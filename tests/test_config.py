@@ -289,6 +289,19 @@ def test_finished_blocks_are_kept_so_that_more_seeds_train_only_the_new(
     assert Grid(study).blocks(finished) == blocks
 
 
+def test_a_cell_keeps_its_own_finished_blocks_whatever_others_have():
+    """Seeds 0 to 2 of one cell are not trained again because another has 0 to 9 in one block."""
+    study = config.validate(minimal(seeds=10))
+    grid = Grid(study)
+    one, other = grid.cells[:2]
+    finished = {one.path: ["0-2"], other.path: ["0-9"]}
+    assert grid.trained(one, finished) == ["0-2", "3-9"]
+    assert grid.trained(other, finished) == ["0-9"]
+    assert grid.trained(one, finished, ["3-9"]) == ["0-2"]
+    shown = config.validate(minimal(train=False, known_rows=["rows.csv"]))
+    assert Grid(shown).trained(one, finished) == []
+
+
 @pytest.mark.parametrize(
     ("known", "finished", "blocks"),
     [

@@ -552,6 +552,8 @@ def test_attacks_train_their_own_models_and_end_in_table_3(tmp_path):
     planned = project.planned()
     assert planned["attack"] == 3
     assert not any(job.startswith("stage") for job in planned)
+    said = project.snakemake("--dry-run")
+    assert "Exception" not in said.stdout + said.stderr
     project.snakemake()
     table = pd.read_csv(tmp_path / "results/tiny/tables/table3.csv")
     assert table["n"].tolist() == [2, 2, 2] and table["members"].tolist() == [80, 80, 80]
@@ -560,9 +562,36 @@ def test_attacks_train_their_own_models_and_end_in_table_3(tmp_path):
     assert project.planned() == {}
     project.configure(experiments={}, attacks=attacks, tables=["table3"], figures=[], seeds=3)
     assert project.planned("tables")["attack"] == 3, "the finished repeats stay"
+    # Rows of earlier runs are taken over, and without training the rest is missing.
+    results = tmp_path / "results/tiny"
+    earlier = (results / "attacks.csv").read_text()
+    (tmp_path / "earlier.csv").write_text(earlier)
+    study = {"experiments": {}, "attacks": attacks, "tables": ["table3"], "figures": []}
+    study |= {"known_rows": ["earlier.csv"]}
+    for name in ("attacks", "attacks.csv"):
+        path = results / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    project.configure(**study)
+    assert "attack" not in project.planned("tables")
+    project.snakemake("tables")
+    assert (results / "attacks.csv").read_text() == earlier
+    project.configure(**study, seeds=3)
+    assert project.planned("tables")["attack"] == 3, "the third repeat of each"
+    rows = pd.read_csv(tmp_path / "earlier.csv", dtype=str, keep_default_na=False)
+    rows[rows["method"] == "gap"].to_csv(tmp_path / "earlier.csv", index=False)
+    project.configure(**study, train=False)
+    project.snakemake("tables")
+    table = pd.read_csv(results / "tables/table3.csv")
+    assert dict(zip(table["method"], table["n"].fillna(0), strict=True)) == {"gap": 2, "mlp": 0}
+    rows["noise_multiplier"] = rows["noise_multiplier"].where(rows["method"] == "mlp", "0.5")
+    rows.to_csv(tmp_path / "earlier.csv", index=False)
+    refused = project.snakemake("tables", check=False)
+    said = refused.stdout + refused.stderr
+    assert refused.returncode and "noise_multiplier 0.5, the calibration " in said
     entries[1]["layers"] = 2
-    project.configure(experiments={}, attacks=attacks, tables=["table3"], figures=[])
-    assert project.planned("tables")["attack"] == 1
+    rows.assign(attack="x").to_csv(tmp_path / "earlier.csv", index=False)
+    project.configure(**study)
+    assert project.planned("tables")["attack"] == 3, "another attack's rows are none of these"
 
 
 @pytest.mark.slow

@@ -293,8 +293,8 @@ class Study(Strict):
     )
     known_rows: Annotated[list[str], *OneOrMore] = Field(
         [],
-        description="rows files of earlier runs of the study (.csv or .csv.gz): their models are "
-        "taken over, not trained again",
+        description="rows files of earlier runs of the study (rows.csv or attacks.csv, plain or "
+        ".gz): their models are taken over, not trained again",
     )
     train: bool = Field(
         True, description="false: train no model; what `known_rows` does not hold is missing"

@@ -71,9 +71,15 @@ TABLE3_COLUMNS = (
 )
 
 
-def collect_attacks(paths: Sequence[str | os.PathLike], output: str | os.PathLike) -> None:
-    """Join the jobs' files in a fixed order. Raises GraphDPError if a repeat stands twice."""
+def collect_attacks(
+    paths: Sequence[str | os.PathLike],
+    output: str | os.PathLike,
+    known: pd.DataFrame | None = None,
+) -> None:
+    """Join the jobs' files, and the rows that are taken over, in a fixed order. Raises GraphDPError
+    if a repeat stands twice."""
     frames = [pd.read_csv(path, dtype=str, keep_default_na=False) for path in paths]
+    frames += [] if known is None else [known]
     columns = [*IDENTITY, "hyperparameters", *NUMBERS, "epsilon_basis", "adjacency",
                "epsilon_status"]  # fmt: skip
     rows = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns)

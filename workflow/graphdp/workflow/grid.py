@@ -1,6 +1,6 @@
 """From a study's configuration to its cells, seed blocks and files. No torch, no Snakemake."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,6 +21,7 @@ class Cell:
 
     `settings` are the hyperparameter settings that no earlier experiment of the study trains for
     the same dataset, method, level and ε; a training job fits all of them for a block of seeds.
+    nodes_per_class: of an attacked cell, whose experiment is the attack's name; None else.
     """
 
     dataset: str
@@ -29,6 +30,7 @@ class Cell:
     epsilon: str
     experiment: str
     settings: tuple[dict[str, Any], ...]
+    nodes_per_class: int | None = None
 
     @property
     def path(self) -> str:
@@ -88,7 +90,15 @@ class Grid:
         for dataset in study.datasets if datasets is None else datasets:
             self._add_dataset(dataset)
         self.attacked = [
-            Cell(dataset, entry.method, entry.level, epsilon, attack, (setting,))
+            Cell(
+                dataset,
+                entry.method,
+                entry.level,
+                epsilon,
+                attack,
+                (setting,),
+                spec.nodes_per_class,
+            )
             for dataset in (study.datasets if datasets is None else datasets)
             for attack, spec in study.attacks.items()
             for entry in spec.entries
@@ -322,7 +332,6 @@ class Grid:
 
     def calibrated(self, cell: Cell) -> dict[str, Any]:
         """What is calibrated for a cell, as `released.calibrate_study_cell` takes it."""
-        attack = self.study.attacks.get(cell.experiment) if cell in self.attacked else None
         return {
             "name": cell.name,
             "dataset": cell.dataset,
@@ -331,7 +340,7 @@ class Grid:
             "epsilon": cell.epsilon,
             "settings": _plan_settings(cell),
             "calibrate_for": self.study.calibrated_for(cell.experiment),
-            "nodes_per_class": attack.nodes_per_class if attack else None,
+            "nodes_per_class": cell.nodes_per_class,
         }
 
     def released(self, dataset: str, cells: Sequence[Cell]) -> list[dict[str, Any]]:
@@ -363,7 +372,7 @@ class Grid:
         return {
             "noise": self.noise(cell.experiment, _plan_settings(cell)),
             "setting": cell.settings[0],
-            "nodes_per_class": self.study.attacks[cell.experiment].nodes_per_class,
+            "nodes_per_class": cell.nodes_per_class,
             "block": {
                 "study": self.study.study,
                 "dataset": cell.dataset,
@@ -383,6 +392,19 @@ class Grid:
     def plan_settings(self, path: str) -> list[dict[str, Any]]:
         """The distinct parts of a cell's settings that its privacy plan reads."""
         return _plan_settings(self.cell(path))
+
+    def trained(
+        self, cell: Cell, finished: Mapping[str, Sequence[str]], known: Sequence[str] = ()
+    ) -> list[str]:
+        """The blocks of a cell, or attacked cell, whose models are trained here.
+
+        finished: of every place the blocks that earlier runs left there (`finished_blocks`).
+        known: blocks that are taken over.
+        """
+        if not self.study.train:
+            return []
+        left = finished.get(self._bundles.get(cell.path, cell.path), ())
+        return [b for b in self.blocks(left, known, cell.experiment) if b not in known]
 
     def blocks(
         self, finished: Iterable[str] = (), known: Sequence[str] = (), experiment: str = ""

@@ -2,7 +2,8 @@
 
 A row is taken over for a setting and a seed of a cell. It keeps what it says of itself: time,
 device, versions and the commit that trained it. Where it came from (study seed, split, graph) and
-what its ε means are checked against the study that takes it over and its calibration.
+what its ε means are checked against the study that takes it over and its calibration. Files may
+hold trained models (rows.csv) or attacked ones (attacks.csv).
 """
 
 import csv
@@ -34,6 +35,10 @@ _CLOSE = 1e-6
 #: What names a trained model among the rows of a study.
 _NAME = ("dataset", "method", "level", "epsilon", "hyperparameters", "checkpoint", "seed")
 
+#: The same of an attacked one.
+_ATTACKED = ("attack", *_NAME[:5], "nodes_per_class", "seed")
+_KINDS = {"models": _NAME, "attacks": _ATTACKED}
+
 Name = tuple[str, ...]
 
 
@@ -41,6 +46,14 @@ def _name(
     dataset: str, method: str, level: str, epsilon: str, setting: dict, checkpoint: str, seed: int
 ) -> Name:
     return (dataset, method, level, epsilon, key(setting), checkpoint, str(seed))
+
+
+def _attack_name(
+    attack: str, dataset: str, method: str, level: str, epsilon: str, nodes_per_class: int,
+    setting: dict, seed: int,
+) -> Name:  # fmt: skip
+    where = attack, dataset, method, level, epsilon
+    return (*where, key(setting), str(nodes_per_class), str(seed))
 
 
 class KnownIndex:
@@ -52,26 +65,40 @@ class KnownIndex:
 
     def __init__(self, paths: Sequence[str | os.PathLike], study: str):
         self._names: set[Name] = set()
+        self._files: dict[str, list[str]] = {kind: [] for kind in _KINDS}
         for path in paths:
-            for row in _read(path, study):
-                self._names.add((*(row[name] for name in _NAME[:3]), _token(row), *_rest(row)))
+            kind, rows = _read(path, study)
+            self._files[kind].append(str(path))
+            self._names.update(_of_row(row, kind) for row in rows)
+
+    def files(self, kind: str) -> list[str]:
+        """The files that hold "models", or "attacks"."""
+        return self._files[kind]
 
     def blocks(self, cell: "Cell", study: "Study") -> list[str]:
         """The blocks of the study's seeds ("0-4", "7-7") that have a row for every setting of a
-        cell, each as long as can be."""
+        cell, or attacked cell, each as long as can be."""
         kept = card(cell.method).checkpoint(cell.level, study.checkpoint)
         where = cell.dataset, cell.method, cell.level, cell.epsilon
+        attack = cell.experiment, *where, cell.nodes_per_class
+
+        def name(setting: dict, seed: int) -> Name:
+            if cell.nodes_per_class is None:
+                return _name(*where, setting, kept, seed)
+            return _attack_name(*attack, setting, seed)
+
         found = [
             seed
             for seed in range(study.seeds_of(cell.experiment))
-            if all(_name(*where, s, kept, seed) in self._names for s in cell.settings)
+            if all(name(setting, seed) in self._names for setting in cell.settings)
         ]
         firsts = [seed for seed in found if seed - 1 not in found]
         lasts = [seed for seed in found if seed + 1 not in found]
         return [f"{first}-{last}" for first, last in zip(firsts, lasts, strict=True)]
 
 
-def _read(path: str | os.PathLike, study: str) -> list[dict[str, str]]:
+def _read(path: str | os.PathLike, study: str) -> tuple[str, list[dict[str, str]]]:
+    """(which kind of rows a file holds, the rows)."""
     if not os.path.isfile(path):
         raise GraphDPError(f"known_rows: there is no file {path}; correct or remove it")
     seals.check_if_sealed(path)
@@ -79,24 +106,27 @@ def _read(path: str | os.PathLike, study: str) -> list[dict[str, str]]:
     try:
         with opened(path, "rt", encoding="utf-8", newline="") as file:
             text = file.read()
-        rows = list(csv.DictReader(io.StringIO(text), strict=True))
+        reader = csv.DictReader(io.StringIO(text), strict=True)
+        kind = "attacks" if "attack" in (reader.fieldnames or ()) else "models"
+        rows = list(reader)
         if not text.endswith("\n") or any(None in row or None in row.values() for row in rows):
             raise ValueError("it ends, or a line of it, before its time")
     except (OSError, EOFError, ValueError, csv.Error) as error:
         raise GraphDPError(
             f"known_rows: {path} is not readable ({error}); correct or remove it"
         ) from None
-    missing = [name for name in ("study", *_NAME) if rows and rows[0].get(name) is None]
+    missing = [name for name in ("study", *_KINDS[kind]) if rows and rows[0].get(name) is None]
     if missing:
+        what = {"models": "a rows.csv", "attacks": "an attacks.csv"}[kind]
         raise GraphDPError(
-            f"known_rows: {Path(path).name}: no column {', '.join(missing)}; it is not a rows.csv"
+            f"known_rows: {Path(path).name}: no column {', '.join(missing)}; it is not {what}"
         )
     strange = sorted({row["study"] for row in rows} - {study})
     if strange:
         raise GraphDPError(
             f"known_rows: rows of the study {strange[0]!r} are not of {study!r}; remove them"
         )
-    return rows
+    return kind, rows
 
 
 def _token(row: Mapping[str, str]) -> str:
@@ -105,8 +135,8 @@ def _token(row: Mapping[str, str]) -> str:
     return canonical_epsilon(row["epsilon"])
 
 
-def _rest(row: Mapping[str, str]) -> Name:
-    return row["hyperparameters"], row["checkpoint"], row["seed"]
+def _of_row(row: Mapping[str, str], kind: str) -> Name:
+    return tuple(_token(row) if name == "epsilon" else row[name] for name in _KINDS[kind])
 
 
 def take_over(
@@ -169,6 +199,40 @@ def known_models(
             block = Block(graph=loaded[dataset], seeds=list(seeds), calibrations=entries, **fields)
             found += take_over(rows, places, cell, block)
     return pd.DataFrame(found, columns=rows.columns)
+
+
+def known_attacks(
+    paths: Sequence[str | os.PathLike],
+    wanted: Sequence[Mapping[str, Any]],
+    folders: Mapping[str, Path],
+) -> "pd.DataFrame":
+    """The rows of all attacked cells that a study takes over, as they stand (str), each checked.
+
+    wanted: the cells, each with what `Grid.attack_task` says, the name of its `attack`, that of its
+    calibration's file and its blocks of seeds. folders: dataset -> the folder of its calibrations.
+    Raises `GraphDPError` if δ, the noise multiplier, the label of ε or ε under any analysis are not
+    what the calibration says, or it knows no model with so many members.
+    """
+    import pandas as pd
+
+    from graphdp.paper.attack import read_attacks
+
+    texts = [pd.read_csv(path, dtype=str, keep_default_na=False) for path in paths]
+    kept = pd.concat(texts, ignore_index=True)
+    rows = pd.concat([read_attacks(path) for path in paths], ignore_index=True)
+    places = {_of_row(row, "attacks"): i for i, row in enumerate(kept.to_dict("records"))}
+    found = []
+    for cell in wanted:
+        block, setting = cell["block"], cell["setting"]
+        where = [block[name] for name in ("dataset", "method", "level", "epsilon")]
+        entries = read_json(folders[block["dataset"]] / cell["calibration"])
+        plan = card(block["method"]).plan(block["level"], setting)
+        for seed in (seed for seeds in cell["seeds"] for seed in seeds):
+            name = _attack_name(cell["attack"], *where, cell["nodes_per_class"], setting, seed)
+            row = rows.iloc[places[name]]
+            _check(row, {}, calibrated.lookup(entries, plan, int(row["members"])))
+            found.append(places[name])
+    return kept.iloc[found]
 
 
 def _check(row: "pd.Series", origin: dict, entry: dict) -> None:

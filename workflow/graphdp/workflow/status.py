@@ -12,7 +12,7 @@ import yaml
 from graphdp import private, seals
 from graphdp.errors import GraphDPError
 from graphdp.workflow.finished import bundled, finished_blocks
-from graphdp.workflow.grid import Grid
+from graphdp.workflow.grid import Cell, Grid
 from graphdp.workflow.job import lock_of
 from graphdp.workflow.preflight import Prepared, prepare
 
@@ -80,11 +80,16 @@ def _jobs(prepared: Prepared, work: Path) -> Iterator[tuple[str, Path, Path, str
     for dataset in study.datasets:
         made = results / "calibrations" / dataset
         yield "calibrate", made, results / f"logs/calibrate/{dataset}.log", ""
-    needed = set()
-    for cell in grid.cells if study.train else ():
-        known = prepared.known.blocks(cell, study) if prepared.known else []
-        wanted = [b for b in grid.blocks(finished_blocks(results / "fit"), known) if b not in known]
-        needed |= {(cell.path, block) for block in wanted}
+
+    def known(cell: Cell) -> list[str]:
+        return prepared.known.blocks(cell, study) if prepared.known else []
+
+    finished = finished_blocks(results / "fit")
+    needed = {
+        (cell.path, block)
+        for cell in grid.cells
+        for block in grid.trained(cell, finished, known(cell))
+    }
     for unit in grid.units.values():
         bundle = grid.bundle(unit)
         members = grid.members(unit.stage.name, bundle) if bundle else [unit]
@@ -93,8 +98,9 @@ def _jobs(prepared: Prepared, work: Path) -> Iterator[tuple[str, Path, Path, str
             made = grid.result(unit.stage.name, unit.place, block)[0]
             kind = f"{unit.stage.name} {unit.method} {unit.level}"
             yield kind, results / made, results / f"logs/{made}.log", digest
+    finished = finished_blocks(results / "attacks")
     for cell in grid.attacked:
-        for block in grid.blocks(finished_blocks(results / "attacks")):
+        for block in grid.trained(cell, finished, known(cell)):
             place = f"{cell.path}/{block}"
             log = results / f"logs/attack/{place}.log"
             yield f"attack {cell.method} {cell.level}", results / f"attacks/{place}.csv", log, ""
