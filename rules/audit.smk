@@ -18,8 +18,7 @@ rule audit_claim:
         mem_mb=growing(4000),
         runtime=growing(60),
     params:
-        # Runs per world of the cheapest attacks; the dear ones take a share of it.
-        draws=200_000,
+        draws=claim_draws,
         seed=0,
         code=claim_code,
     script:

@@ -348,6 +348,13 @@ def factors_file(wildcards):
     return os.path.relpath(FILE)
 
 
+def claim_draws(wildcards):
+    """Runs per world of the cheapest attacks; the dear ones take a share of it."""
+    from graphdp.audit.claims import DRAWS
+
+    return DRAWS
+
+
 def claim_code(wildcards):
     """The claim, which the script finds by name in its method's folder."""
     from graphdp.audit.claims import home

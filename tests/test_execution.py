@@ -26,7 +26,7 @@ from graphdp.methods.progap import method as progap
 from graphdp.methods.registry import card, cards
 from graphdp.methods.sage import network as sage_network
 from graphdp.noise import GridNoise
-from graphdp.privacy import calibrated, execution
+from graphdp.privacy import calibrated, composition, execution
 from graphdp.privacy.execution import Execution
 from graphdp.privacy.mechanisms import KINDS
 from graphdp.privacy.mechanisms import to_dict as mechanism_dict
@@ -534,6 +534,14 @@ def test_the_phases_of_gap_in_numbers(multiplier):
     }
     assert all(one.noise_multiplier == multiplier for one in found.values())
     assert calibrated.phases(entry | {"noise_multiplier": 0.0, "target_epsilon": "inf"}) == {}
+    # Of two mechanisms in one phase a check by phase would see the last alone.
+    aggregation = plan.mechanisms[1]
+    wider = replace(aggregation, sensitivity=Sensitivity(100.0, "100", "made up"))
+    both = replace(plan, mechanisms=(*plan.mechanisms, wider))
+    with pytest.raises(GraphDPError, match="two mechanisms in phase 'aggregation'"):
+        calibrated.phases(entry | {"plan": both.to_dict()})
+    with pytest.raises(GraphDPError, match="'aggregation' has noise of two scales"):
+        composition.parts(plan, both, multiplier)
 
 
 def test_lists_longer_than_the_bound_are_refused():

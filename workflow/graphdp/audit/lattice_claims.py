@@ -15,13 +15,13 @@ import numpy as np
 from graphdp.audit import lattice
 from graphdp.audit.bound import lower_bound
 from graphdp.audit.canaries import Phase, Training
-from graphdp.audit.claims import Claim
+from graphdp.audit.claims import DRAWS, Claim
 from graphdp.noise import GridNoise, NoiseSource
 from graphdp.privacy.calibration import Calibration
 from graphdp.privacy.plan import Plan
 
 #: 1,500 runs in each world: to show more than 5 takes 1,100 that are evaluated without one alarm.
-_SHARE = 1500 / 200_000
+_SHARE = 1500 / DRAWS
 _EPSILON, _DELTA = 0.5, 1e-5
 _TRAINING = {"num_train": 24, "batch_size": 6, "epochs": 2}
 

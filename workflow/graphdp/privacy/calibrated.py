@@ -45,7 +45,7 @@ class Phase:
 def phases(entry: dict[str, Any]) -> dict[str, Phase]:
     """The phases of an entry's plan that have Gaussian noise, by name; {} where nothing is noised.
 
-    Raises `GraphDPError` for noise of scale 0 with a finite ε.
+    Raises `GraphDPError` for noise of scale 0 with a finite ε, and for two mechanisms in one phase.
     """
     multiplier, found = noise_multiplier(entry), {}
     if multiplier == 0 and entry["target_epsilon"] == "inf":
@@ -57,6 +57,10 @@ def phases(entry: dict[str, Any]) -> dict[str, Phase]:
             continue
         if not (run.noise_std > 0 and math.isfinite(run.noise_std)):
             raise GraphDPError(f"noise of scale {run.noise_std} with a finite ε: calibrate again")
+        if mechanism.phase in found:  # what a loop did is told by phase
+            raise GraphDPError(
+                f"the plan has two mechanisms in phase {mechanism.phase!r}; name them apart"
+            )
         found[mechanism.phase] = Phase(multiplier, run)
     return found
 

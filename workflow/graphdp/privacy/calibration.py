@@ -36,7 +36,7 @@ _T = TypeVar("_T")
 class AccountedEpsilon:
     """One accountant's ε at the calibrated noise.
 
-    accountant: a name of `accounting.ACCOUNTANTS`.
+    accountant: its name, of `accounting.ACCOUNTANTS`, or "renyi", "mixture" or "published".
     epsilon: ≥ 0, possibly ∞. method: how it composes and converts. library: name and version
     ("" for the closed form). optimal_order: the Rényi order that gives ε, None for other methods.
     """

@@ -29,11 +29,18 @@ def parts(basis: Plan, reference: Plan, noise_multiplier: float) -> Parts:
     noise_multiplier: that of `reference`, ≥ 0. Mechanisms are matched by phase. Mechanisms that
     release nothing are left out, so a plan that releases nothing gives ().
 
-    Raises GraphDPError when a phase of `basis` has no noise in `reference`.
+    Raises GraphDPError when a phase of `basis` has no noise in `reference`, or noise of two scales.
     """
     if not noise_multiplier >= 0:  # also refuses NaN
         raise GraphDPError(f"noise multiplier is {noise_multiplier!r}; give a number of at least 0")
-    noised = {mechanism.phase: mechanism.scale_unit for mechanism in reference.mechanisms}
+    noised: dict[str, float | None] = {}
+    for mechanism in reference.mechanisms:
+        unit = mechanism.scale_unit
+        if noised.setdefault(mechanism.phase, unit) != unit:
+            raise GraphDPError(
+                f"{reference.method}: phase {mechanism.phase!r} has noise of two scales; name its "
+                "mechanisms apart"
+            )
     groups: dict[float, list[Mechanism]] = {}
     for mechanism in basis.mechanisms:
         if mechanism.releases_nothing:

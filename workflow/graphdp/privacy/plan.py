@@ -116,8 +116,9 @@ class Composition:
         return all(term.gaussian_count is not None for term in self.terms)
 
     @property
-    def gaussian(self) -> int:
-        """Number of unsampled Gaussian releases (DP-SGD steps at sampling rate 1 included)."""
+    def gaussian(self) -> float:
+        """Number of unsampled Gaussian releases (DP-SGD steps at sampling rate 1 included); of
+        releases whose noise several parties draw Σ (Δ / unit)², any number."""
         return sum(term.gaussian_count or 0 for term in self.terms)
 
     @property

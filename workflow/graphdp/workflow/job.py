@@ -58,7 +58,7 @@ def run(snakemake: Any, main: Callable[[Any], None]) -> None:
         file = log.open("w", encoding="utf-8", buffering=1)
     except OSError as error:
         sys.exit(f"error: {_no_place(error, log)}")
-    failed = None
+    failed, logged = None, False
     try:
         with contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
             _run(snakemake, main)
@@ -69,10 +69,11 @@ def run(snakemake: Any, main: Callable[[Any], None]) -> None:
             failed = f"error: {_no_place(error, log)}"
         else:
             failed = f"error: {type(error).__name__}: {error} (traceback in {log})"
+            logged = True
             with contextlib.suppress(OSError):  # where there is no room for it either
                 traceback.print_exc(file=file)
     with contextlib.suppress(OSError), lock, file:
-        if failed and "(traceback in" not in failed:
+        if failed and not logged:
             print(failed, file=file)
     if failed:
         sys.exit(hidden or failed)
@@ -184,7 +185,7 @@ def versions(*packages: str) -> str:
 
 
 def set_threads(threads: int) -> None:
-    """Limit torch to `threads` CPU threads."""
+    """Limit torch to `threads` CPU threads, and processes that a job starts."""
     import torch
 
     torch.set_num_threads(threads)

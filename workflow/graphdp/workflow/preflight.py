@@ -72,7 +72,6 @@ def _check_named_datasets(study: Study, registry: Registry) -> None:
     for experiment, entries in study.experiments.items():
         for number, entry in enumerate(entries):
             for name in entry.datasets or ():
-                named[f"experiments.{experiment}.{number}.datasets"] = name
                 _check_dataset(f"experiments.{experiment}.{number}.datasets", name, study, registry)
     for where, name in named.items():
         _check_dataset(where, name, study, registry)

@@ -48,9 +48,7 @@ from graphdp.privacy.plan import (
     WithoutReplacementDPSGD,
     dpsgd_rounds,
 )
-from graphdp.privacy.protection import check_level, neighbors
-
-VARIANTS = ("corrected", "as_implemented")
+from graphdp.privacy.protection import check_level, k_adjacency, neighbors
 
 _DEGREES = (
     "Columns of A have at most D entries in both graphs, which differ in one node's row and column "
@@ -264,7 +262,7 @@ def _release(bound: Sensitivity) -> GaussianReleases:
 def _adjacency(level: str) -> str:
     k = neighbors(level)
     if k is not None:
-        return f"k_neighbor({k})"
+        return k_adjacency(k)
     return "edge_directed" if level == "edge" else "node_replace"
 
 

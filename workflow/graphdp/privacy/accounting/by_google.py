@@ -102,7 +102,7 @@ def pld_parts_epsilon(parts: Parts, delta: float) -> float:
 def _refined(epsilon_with: Callable[[float], float]) -> float:
     """ε from bins of `PLD_INTERVAL`, or from as much narrower ones as a small ε needs.
 
-    Every width gives an upper bound, so the last and smallest holds.
+    Every width gives an upper bound, so the smallest of them holds.
     """
     interval = PLD_INTERVAL
     found = epsilon_with(interval)

@@ -183,8 +183,6 @@ class Mechanism(ABC):
     kind: ClassVar[str]
     #: What it publishes besides the model.
     publishes: ClassVar[Output | None] = None
-    #: Whether its records are sub-graphs, for which in-lists are bounded too.
-    reads_sub_graphs: ClassVar[bool] = False
     #: What a prediction reads, where this mechanism decides it.
     inference: ClassVar[str] = ""
     #: The same where the plan releases no noisy aggregate for predictions; "" if it needs none.
@@ -316,7 +314,6 @@ class SubGraphSums(NoisySums):
     unnoised_reads: ClassVar[str] = (
         "A prediction reads features of neighbours without noise; see inference for whose."
     )
-    reads_sub_graphs: ClassVar[bool] = True
 
     sampling_rate: float
     batch_size: int

@@ -77,7 +77,6 @@ class FixedSizeDPSGD(NoisySums):
     """
 
     kind: ClassVar[str] = "fixed_size_dpsgd"
-    reads_sub_graphs: ClassVar[bool] = True
     inference: ClassVar[str] = (
         "Predictions use one noisy aggregate, released after training. Rows of other nodes are "
         "covered; the protected node's own row, and so its own prediction, is not."
