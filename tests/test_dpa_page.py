@@ -226,6 +226,8 @@ def test_what_a_graph_is_worth_and_what_a_model_takes():
         "takes {:.1f} CPU seconds on Cora and {:.1f} on CiteSeer as its code runs it, corrected "
         "{:.1f} on Cora with 10 and 8 rounds and {:.1f} on CiteSeer with one of each".format(*said)
     ) in text
+    once, whole = (seconds["facebook-pages", "dpa", rounds] for rounds in (1, 6))
+    assert f"corrected one round of each {once:.0f} and all of them {whole:.0f}." in text
 
 
 @pytest.mark.parametrize(
