@@ -108,7 +108,20 @@ def test_readme_says_what_came_out_of_each_paper():
     assert set(lines) == {f"make paper PAPER={paper}" for paper in papers}
     rows = pd.read_csv(ROOT / "workflow/report/dpdgc-rows.csv.gz", low_memory=False)
     took = f"{rows['cpu_seconds'].sum() / 3600:.1f} h, {rows['peak_rss_mb'].max() / 1000:.1f} GB"
-    assert f"| {took} ({len(rows):,} models) |" in lines["make paper PAPER=dpdgc"]
+    assert f"| {took} ({len(rows):,} models: " in lines["make paper PAPER=dpdgc"]
+    graphs = set(rows["dataset"])
+    blocks = {name for name in graphs if name.startswith("csbm")}
+    told = ", ".join([*sorted(graphs - blocks), f"{len(blocks)} block models"])
+    assert f"models: {told}) |" in lines["make paper PAPER=dpdgc"]
+    # GAP's attacks count, models and time.
+    models, attacks = (
+        pd.read_csv(ROOT / f"workflow/report/gap-{name}.csv.gz", low_memory=False)
+        for name in ("rows", "attacks")
+    )
+    hours = (models["cpu_seconds"].sum() + attacks["cpu_seconds"].sum()) / 3600
+    told = f"{len(models):,} models and {len(attacks)} attacks: berkeley13, cora, pubmed, uva16"
+    assert f"| {hours:.1f} h, " in lines["make paper PAPER=gap"]
+    assert f"({told})" in lines["make paper PAPER=gap"]
     # By hand: the authors' code beside print, on the six graphs and levels of Table 2.
     published = pd.read_csv(ROOT / "config/published/dpdgc.csv").query(
         "artefact == 'Table 2' and method == 'dpdgcofficial'"
@@ -121,6 +134,40 @@ def test_readme_says_what_came_out_of_each_paper():
     ]
     near = sum(one <= 2.5 for one in off)
     assert f"{near} of {len(off)} printed cells" in lines["make paper PAPER=dpdgc"]
+
+
+def test_what_readme_says_of_its_picture_is_true_of_every_column():
+    """Its sentences, from the frames that are drawn."""
+    panels = {
+        method: redraw.page(method).overview()
+        for method in redraw.shipped()["figures"]["results.png"]["panels"]
+    }
+    assert set(panels) == {"gap", "dpdgc", "heterpoisson", "dpa"}
+    means = {
+        method: panel.accuracies.pivot(index="place", columns="kind", values="mean")
+        for method, panel in panels.items()
+    }
+    text = re.sub(r"\s+", " ", (ROOT / "README.md").read_text())
+    off = pd.concat([m["claimed"] - m["printed"] for m in means.values() if "printed" in m])
+    assert len(off) == 6 + 5 + 4 and off.abs().max() < 2
+    assert "Where a number is printed the authors' code comes within 2 points of it" in text
+    lost = {method: frame["claimed"] - frame["holds"] for method, frame in means.items()}
+    assert lost["heterpoisson"].max() > 0
+    assert (
+        "DPDGC loses {:.0f} to {:.0f} points of that and DPA-GNN {:.0f} to {:.0f}, HeterPoisson "
+        "at most {:.1f}".format(
+            lost["dpdgc"].min(), lost["dpdgc"].max(), lost["dpa"].min(), lost["dpa"].max(),
+            lost["heterpoisson"].max(),
+        )
+    ) in text  # fmt: skip
+    edge = [name.startswith("edge") for name in panels["gap"].places]
+    assert edge == [True, True, False, False]
+    without = pd.concat([*(means[m] for m in ("dpdgc", "heterpoisson", "dpa")), means["gap"][2:]])
+    assert (without["alone"] > without["holds"]).all()
+    assert "in all of their columns, and for GAP's nodes, the network that reads no edge is" in text
+    worth = (means["gap"]["holds"] - means["gap"]["alone"])[edge]
+    assert means["gap"]["claimed"][edge].isna().all()
+    assert f"the graph is worth {worth.min():.0f} to {worth.max():.0f} points" in text
 
 
 def test_a_comment_that_names_nothing_is_one_clear_line():

@@ -16,7 +16,7 @@ more than this command.
 import math
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -142,18 +142,30 @@ def costs() -> Iterator[str]:
 
 
 def papers() -> Iterator[str]:
-    """The lines of README.md's table of papers: those with rows by their rows."""
-    yield "| paper | command | CPU time so far, memory of a job, disk | what came out |"
+    """The lines of README.md's table of papers, by their shipped rows and attacks."""
+    yield "| paper | command | CPU time so far, memory of a job | what came out |"
     yield "| --- | --- | --- | --- |"
     for name, entry in shipped()["papers"].items():
-        if "rows" in entry:
-            rows = shipped_rows(entry["rows"])
-            hours, memory = rows["cpu_seconds"].sum() / 3600, rows["peak_rss_mb"].max() / 1000
-            took = f"{hours:.1f} h, {memory:.1f} GB ({len(rows):,} models)"
-            came_out = page(entry["method"]).came_out()
-        else:
-            took, came_out = entry["took"], entry["came_out"]
-        yield f"| {entry['title']} | `make paper PAPER={name}` | {took} | {came_out} |"
+        models = shipped_rows(entry["rows"])
+        parts, told = [models], f"{len(models):,} models"
+        if "attacks" in entry:
+            parts.append(shipped_attacks(entry["attacks"]))
+            told += f" and {len(parts[1]):,} attacks"
+        hours = sum(part["cpu_seconds"].sum() for part in parts) / 3600
+        memory = max(part["peak_rss_mb"].max() for part in parts) / 1000
+        came_out = page(entry["method"]).came_out()
+        yield (
+            f"| {entry['title']} | `make paper PAPER={name}` | {hours:.1f} h, {memory:.1f} GB "
+            f"({told}: {_graphs(models['dataset'])}) | {came_out} |"
+        )
+
+
+def _graphs(names: Iterable[str]) -> str:
+    """Graphs in words, block models by their number."""
+    found = sorted(set(names))
+    real = [name for name in found if not name.startswith("csbm-")]
+    blocks = len(found) - len(real)
+    return ", ".join(real + ([f"{blocks} block models"] if blocks else []))
 
 
 def expected(name: str) -> Iterator[str]:
