@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from graphdp.errors import GraphDPError
@@ -103,6 +104,77 @@ def test_orderings_compare_the_selected_models_of_each_side(frame, study):
     ].startswith("SAGE-EDP: not requested")
 
 
+@pytest.mark.parametrize(
+    ("one", "two", "three", "expected"),
+    [
+        (0.60, 0.55, 0.50, "fails"),  # accuracy falls with K
+        (0.60, 0.595, 0.50, "fails, intervals overlap"),  # K = 1 is the best, by a little
+        (0.50, 0.60, 0.55, "holds"),
+        (0.50, 0.60, 0.70, "holds"),
+    ],
+)
+def test_one_hop_is_no_part_of_several(frame, study, one, two, three, expected):
+    """K by validation among all would be K = 1 where that is the best: held against itself."""
+    means = {1: one, 2: two, 3: three}
+    mine = frame[
+        (frame["dataset"] == "facebook") & (frame["level"] == "edge") & (frame["epsilon"] == "1")
+        & (frame["method"] == "gap") & (frame["hp_hops"] == 1) & (frame["hp_encoder_layers"] == 2)
+    ]  # fmt: skip
+    assert len(mine) == 5
+    spread = np.linspace(-0.02, 0.02, len(mine))
+    rows = pd.concat(
+        [
+            mine.assign(
+                hp_hops=hops,
+                hyperparameters=mine["hyperparameters"].str.replace('"hops":1', f'"hops":{hops}'),
+                val_accuracy=mean + spread,
+                test_accuracy=mean + spread,
+            )
+            for hops, mean in means.items()
+        ],
+        ignore_index=True,
+    )
+    own = study | {"experiments": {"accuracy": [entry("gap", "edge", "1", hops=[1, 2, 3])]}}
+    found = line(
+        orderings.orderings_table(rows, own),
+        claim="several hops above one for GAP",
+        dataset="facebook",
+    )
+    assert found["verdict"] == expected
+    assert found["lower_mean"] == pytest.approx(100 * one)
+    assert found["higher_mean"] == pytest.approx(100 * max(two, three))
+
+
+def entry(method, level, epsilon, **grid):
+    return {"method": method, "level": level, "epsilon": [epsilon], **grid}
+
+
+@pytest.mark.parametrize(
+    ("higher", "lower", "shared"),
+    [
+        ("gap", "gap:hops=1", True),
+        ("gap:hops>1", "gap:hops=2", True),
+        ("gap:hops>1", "gap:hops>2", True),
+        ("gap:hops>1", "gap:max_degree=10", True),
+        ("gap@edge", "gap", True),
+        ("gap:hops>1", "gap:hops=1", False),
+        ("gap:hops=2", "gap:hops=1", False),
+        ("gap@none", "gap", False),
+        ("gap", "sage", False),
+    ],
+)
+def test_sides_that_share_models_are_refused(tmp_path, higher, lower, shared):
+    """The wider side's selection may be a model of the other: such a claim could not fail."""
+    header = ",".join(orderings.ORDERINGS_COLUMNS)
+    text = f"{header}\ngap,a claim,edge,above,{higher},{lower},accuracy,,,,,section 1\n"
+    (tmp_path / "orderings.csv").write_text(text)
+    if shared:
+        with pytest.raises(GraphDPError, match="share models; let one exclude"):
+            orderings.read_orderings(tmp_path / "orderings.csv", "gap")
+    else:
+        assert len(orderings.read_orderings(tmp_path / "orderings.csv", "gap")) == 1
+
+
 def test_the_figure_shows_one_square_per_ordering_and_one_point_per_printed_cell(frame, study):
     figure = scorecard.scorecard_figure(frame, study)
     left, right = figure.axes
@@ -146,7 +218,7 @@ def test_every_side_of_an_ordering_is_in_its_papers_study(paper):
                 and (
                     not side.name
                     or (side.name == "at" and side.value in places and True in entry.history)
-                    or side.value in getattr(entry, side.name)
+                    or any(map(side.has, getattr(entry, side.name, None) or ()))
                 )
             ]
             assert found or side.number is not None, (claim["claim"], side)

@@ -5,6 +5,7 @@ run's curves end (`convergence`), or the AUC of the membership attack, which has
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -59,32 +60,55 @@ FEWEST_SEEDS = 5
 #: many.
 ABOUT = 2.0
 
-#: Side of a claim in a cell, with the value that it names -> its mean, ci_low, ci_high and n.
+#: Cell -> mean, ci_low, ci_high and n of a side of a claim.
 Found = Mapping[tuple, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
 class Side:
-    """One side of an ordering: a method, or its models with one value of a hyperparameter (of
-    curves: one place of them); at the level of the claim, or at one of its own. Or a number."""
+    """One side of an ordering: a method, or its models with one value of a hyperparameter or those
+    above it (of curves: one place of them); at the level of the claim, or at one of its own. Or a
+    number."""
 
     method: str
     level: str = ""
     name: str = ""
     value: object = None
+    above: bool = False
 
     @classmethod
     def of(cls, text: str) -> "Side":
-        """From "gap", "mlp@node", "gap:encoder_layers=2", "progap:at=val_last" or "50"."""
+        """From "gap", "mlp@node", "gap:encoder_layers=2", "gap:hops>1", "progap:at=val_last" or
+        "50"."""
         method, _, setting = text.partition(":")
         method, _, level = method.partition("@")
-        name, _, value = setting.partition("=")
-        return cls(method, level, name, _value(value))
+        name, sign, value = re.fullmatch(r"([^=>]*)([=>]?)(.*)", setting).groups()
+        return cls(method, level, name, _value(value), sign == ">")
 
     @property
     def number(self) -> float | None:
         """What it is without any model, in percent."""
         return float(self.method) if self.method.isdecimal() else None
+
+    @property
+    def setting(self) -> "Side":
+        """What it says of a method's models, whichever the method and the level."""
+        return Side("", "", self.name, self.value, self.above)
+
+    def has(self, value: Any) -> bool:
+        """Whether models with this value of the hyperparameter are its."""
+        if not self.name:
+            return True
+        return value == self.value if not self.above else value is not None and value > self.value
+
+    def meets(self, other: "Side", level: str) -> bool:
+        """Whether a model may be of both sides of a claim about a level: it would be compared with
+        itself."""
+        if self.method != other.method or (self.level or level) != (other.level or level):
+            return False
+        if not self.name or self.name != other.name or (self.above and other.above):
+            return True
+        return other.has(self.value) if other.above else self.has(other.value)
 
 
 def _value(text: str) -> object:
@@ -97,7 +121,9 @@ def _value(text: str) -> object:
 def read_orderings(path: str | Path | None, paper: str | None) -> pd.DataFrame:
     """The orderings that a paper claims (config/published/orderings.csv).
 
-    Raises GraphDPError for missing columns, or an unknown relation or measure.
+    Raises GraphDPError for missing columns, an unknown relation or measure, or sides that share
+    models: the selection of the wider one may be a model of the other, and the claim could not
+    fail.
     """
     if path is None:
         return pd.DataFrame(columns=list(ORDERINGS_COLUMNS), dtype=str)
@@ -110,6 +136,12 @@ def read_orderings(path: str | Path | None, paper: str | None) -> pd.DataFrame:
         if unknown:
             names = ", ".join(filter(None, known))
             raise GraphDPError(f"{Path(path).name}: {column} {unknown[0]!r}; use {names}")
+    for claim in table.itertuples():
+        if Side.of(claim.higher).meets(Side.of(claim.lower), claim.level):
+            raise GraphDPError(
+                f"{Path(path).name}: {claim.claim!r}: {claim.higher} and {claim.lower} share "
+                "models; let one exclude the other (gap:hops>1 and gap:hops=1)"
+            )
     return table[table["paper"] == (paper or "")].reset_index(drop=True)
 
 
@@ -125,8 +157,8 @@ def orderings_table(rows: pd.DataFrame, context: Mapping) -> pd.DataFrame:
     claims = read_orderings(context.get("orderings"), context.get("paper"))
 
     @cache
-    def found(measure: str, experiment: str, name: str) -> Found:
-        return _OF_MODELS[measure](experiment_rows(rows, context, experiment), name)
+    def found(measure: str, experiment: str, setting: Side) -> Found:
+        return _OF_MODELS[measure](experiment_rows(rows, context, experiment), setting)
 
     def asked(experiment: str) -> list[tuple]:
         named = experiment in context.get("experiments", {})
@@ -155,7 +187,7 @@ def _judged(
     claims: pd.DataFrame,
     context: Mapping,
     asked_by: Callable[[str], list[tuple]],
-    found: Callable[[str, str, str], Found],
+    found: Callable[[str, str, Side], Found],
 ) -> pd.DataFrame:
     """A line for every claim, dataset and ε of the cells that an experiment asks for."""
     table = []
@@ -172,7 +204,7 @@ def _judged(
                     for name in ("claim", "level", "higher", "lower", "relation", "source")
                 } | {"dataset": dataset, "epsilon": epsilon, "missing_reason": ""}
                 for name, side in sides.items():
-                    of = found(claim["measure"], claim["experiment"], side.name)
+                    of = found(claim["measure"], claim["experiment"], side.setting)
                     ours, missing = _of_side(side, of, dataset, claim["level"], epsilon)
                     if missing:
                         why = missing_reason(missing, context)
@@ -209,7 +241,7 @@ def _of_side(
     cell = _cell(dataset, side, level, epsilon)
     ours = found.get(cell)
     if ours is None:
-        return dict.fromkeys(columns, np.nan), cell[:4]
+        return dict.fromkeys(columns, np.nan), cell
     return {name: ours[column] for name, column in columns.items()}, None
 
 
@@ -219,35 +251,35 @@ def _cell(dataset: str, side: Side, level: str, epsilon: str) -> tuple:
         epsilon = "0"
     if not is_private(level):
         epsilon = "inf"
-    cell = (dataset, side.method, level, epsilon)
-    return (*cell, side.value) if side.name else cell
+    return dataset, side.method, level, epsilon
 
 
 # --- measures -------------------------------------------------------------------------------------
 
 
-def _accuracy(rows: pd.DataFrame, name: str) -> Found:
-    """Test accuracy of the selected models of each cell, for each value of a hyperparameter."""
-    by = [HYPERPARAMETER_PREFIX + name] if name else []
-    if by and by[0] not in rows.columns:
-        return {}
-    best, _ = select_best(rows, by)
-    lines = summarise(best, by).to_dict("records")
-    return {tuple(line[column] for column in (*CELL, *by)): line for line in lines}
+def _accuracy(rows: pd.DataFrame, setting: Side) -> Found:
+    """Test accuracy of the selected models of each cell, of those that a setting names."""
+    if setting.name:
+        column = HYPERPARAMETER_PREFIX + setting.name
+        if column not in rows.columns:
+            return {}
+        rows = rows[rows[column].map(setting.has).astype(bool)]
+    best, _ = select_best(rows)
+    lines = summarise(best).to_dict("records")
+    return {tuple(line[column] for column in CELL): line for line in lines}
 
 
-def _convergence(rows: pd.DataFrame, name: str) -> Found:
-    """Places of the curves of the selected models of each cell (`curve_places`), in percent."""
+def _convergence(rows: pd.DataFrame, setting: Side) -> Found:
+    """A place of the curves of the selected models of each cell (`curve_places`), in percent."""
     if "curves" not in rows.columns:
         return {}
     best, _ = select_best(rows[rows["curves"] != ""])
     found = {}
     for cell, models in best.groupby(list(CELL), sort=False):
-        places = pd.DataFrame([curve_places(json.loads(text)) for text in models["curves"]])
-        for place in places:
-            interval = bootstrap_ci(100 * places[place])
-            line = dict(zip(("mean", "ci_low", "ci_high"), interval, strict=True))
-            found[(*cell, place)] = line | {"n": len(models)}
+        places = [curve_places(json.loads(text))[setting.value] for text in models["curves"]]
+        interval = bootstrap_ci(100 * np.array(places))
+        line = dict(zip(("mean", "ci_low", "ci_high"), interval, strict=True))
+        found[cell] = line | {"n": len(models)}
     return found
 
 
@@ -266,7 +298,7 @@ def curve_places(curves: Mapping[str, list[list[float]]]) -> dict[str, float]:
     }
 
 
-_OF_MODELS: dict[str, Callable[[pd.DataFrame, str], Found]] = {
+_OF_MODELS: dict[str, Callable[[pd.DataFrame, Side], Found]] = {
     "": _accuracy,
     "convergence": _convergence,
 }

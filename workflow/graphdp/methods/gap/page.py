@@ -109,20 +109,24 @@ def came_out() -> str:
     """What README.md says of the paper."""
     cells = _cells()
 
-    def lead(graph: str, level: str, epsilon: str) -> float:
+    def leads(graph: str, level: str, epsilon: str, *, apart: bool = False) -> bool:
+        """Whether GAP's mean is above the MLP's, or its whole interval is."""
         alone = (graph, "mlp", *(("none", "inf") if level == "edge" else (level, epsilon)))
-        return cells.loc[(graph, "gap", level, epsilon), "mean"] - cells.loc[alone, "mean"]
+        ours, theirs = cells.loc[(graph, "gap", level, epsilon)], cells.loc[alone]
+        return ours["ci_low" if apart else "mean"] > theirs["ci_high" if apart else "mean"]
 
-    above = sum(lead(graph, "edge", epsilon) > 0 for graph in GRAPHS for epsilon in EDGE)
+    at_edges = [(graph, "edge", epsilon) for graph in GRAPHS for epsilon in EDGE]
+    above = sum(leads(*cell) for cell in at_edges)
+    apart = sum(leads(*cell, apart=True) for cell in at_edges)
     first: dict[str, list[str]] = {}
     for graph in GRAPHS:
-        won = [epsilon for epsilon in NODE if lead(graph, "node", epsilon) > 0]
+        won = [epsilon for epsilon in NODE if leads(graph, "node", epsilon)]
         first.setdefault(f"from a claimed {won[0]} on" if won else "never", []).append(graph)
     told = ", ".join(f"for {_listed(graphs)} {when}" for when, graphs in first.items())
     return (
-        f"On four graphs: at edge level above the MLP in {above} of {len(GRAPHS) * len(EDGE)} "
-        "cells (edge_directed, proven). At node level (node_add_remove, refuted) above MLP-DP "
-        f"{told}"
+        f"On four graphs, by the means: at edge level above the MLP in {above} of {len(at_edges)} "
+        f"cells, {apart} with intervals apart (edge_directed, proven). At node level "
+        f"(node_add_remove, refuted) above MLP-DP {told}"
     )
 
 

@@ -73,14 +73,15 @@ def came_out() -> str:
 
     def said(claim: str, level: str) -> str:
         mine = counts[(counts["claim"] == claim) & (counts["level"] == level)]
-        return f"{(mine['higher_mean'] > mine['lower_mean']).sum()} of {len(mine)}"
+        above = (mine["higher_mean"] > mine["lower_mean"]).sum()
+        return f"{above} of {len(mine)} ({(mine['higher_low'] > mine['lower_high']).sum()})"
 
     return (
-        f"On {' and '.join(graphs())}: at edge level (edge_directed, proven) above GAP in "
-        f"{said('ProGAP above GAP', 'edge')} cells and above the MLP in "
-        f"{said('ProGAP above the MLP', 'edge')}; at node level (node_add_remove, refuted) above "
-        f"GAP in {said('ProGAP above GAP', 'node')} and above MLP-DP, which is conditional, in "
-        f"{said('ProGAP above MLP-DP', 'node')}"
+        f"On {' and '.join(graphs())}, by the means (in brackets: with intervals apart): at edge "
+        f"level (edge_directed, proven) above GAP in {said('ProGAP above GAP', 'edge')} cells and "
+        f"above the MLP in {said('ProGAP above the MLP', 'edge')}; at node level (node_add_remove, "
+        f"refuted) above GAP in {said('ProGAP above GAP', 'node')} and above MLP-DP, which is "
+        f"conditional, in {said('ProGAP above MLP-DP', 'node')}"
     )
 
 
