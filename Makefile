@@ -14,7 +14,7 @@ list = [$(subst $(space),$(comma),$(strip $(1)))]
 OVERRIDES := $(if $(DATASETS),datasets=$(call list,$(DATASETS))) \
              $(if $(ONLY),only=$(call list,$(ONLY))) \
              $(if $(EPSILONS),epsilons=$(call list,$(EPSILONS))) \
-             $(if $(SEEDS),seeds=$(SEEDS)) $(if $(MIRROR),mirror=$(MIRROR))
+             $(if $(SEEDS),'seeds=$(SEEDS)') $(if $(MIRROR),'mirror=$(MIRROR)')
 CONFIG = $(if $(strip $(OVERRIDES)),--config $(OVERRIDES))
 PAPERS := $(basename $(notdir $(wildcard config/papers/*.yaml)))
 
@@ -53,7 +53,8 @@ paper: known-paper install
 	@echo && echo "Report: $(CURDIR)/results/$(PAPER)/report.html"
 
 known-paper:
-	@$(if $(filter $(PAPER),$(PAPERS)),:,echo 'unknown PAPER "$(PAPER)"; use one of: $(PAPERS), as in make paper PAPER=gap' >&2; exit 2)
+	@$(if $(strip $(foreach name,DATASET EPSILON SEED,$(filter command,$(origin $(name))))),echo 'write DATASETS$(comma) EPSILONS or SEEDS$(comma) as in make paper PAPER=gap DATASETS=cora SEEDS=3' >&2; exit 2)
+	@$(if $(and $(filter 1,$(words $(PAPER))),$(filter $(PAPERS),$(PAPER))),:,echo 'unknown PAPER "$(PAPER)"; use one of: $(PAPERS), as in make paper PAPER=gap' >&2; exit 2)
 
 # Figures, tables and hashes of what is shipped, from shipped rows: half a CPU minute.
 redraw: install

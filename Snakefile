@@ -21,19 +21,26 @@ if HERE.resolve() != Path.cwd().resolve():
 sys.path.insert(0, str(HERE / "workflow"))
 
 from graphdp.errors import GraphDPError
-from graphdp import private, seals
-from graphdp.methods import registry
-from graphdp.methods.registry import card
-from graphdp.workflow import asked, code, job, lock, orphans, preflight, stages
-from graphdp.workflow.finished import bundled, finished_blocks
-from graphdp.workflow.grid import Grid
 
-if "study" not in config:
+try:
+    # The methods' folders are read with these.
+    from graphdp import private, seals
+    from graphdp.methods import registry
+    from graphdp.methods.registry import card
+    from graphdp.workflow import asked, code, job, lock, orphans, preflight, stages
+    from graphdp.workflow.finished import bundled, finished_blocks
+    from graphdp.workflow.grid import Grid
+except GraphDPError as error:
+    raise WorkflowError(f"{error}") from None
+
+# Processes that jobs start get the whole configuration in one.
+if not (workflow.overwrite_configfiles or "study" in config):
 
     configfile: "config/config.yaml"
 
 
 try:
+    job.check_cores(workflow.cores)
     prepared = preflight.prepare(config)
     STUDY, DATASETS, KNOWN = prepared.study, prepared.datasets, prepared.known
 except GraphDPError as error:

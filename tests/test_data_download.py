@@ -213,9 +213,26 @@ def test_unknown_hash_is_recorded_once_and_then_enforced(tmp_path):
 
     (raw / "data.bin").unlink()
     (mirror / "data.bin").write_bytes(b"changed upstream")
-    with pytest.raises(GraphDPError, match=SHA256):
+    with pytest.raises(GraphDPError, match=SHA256) as refused:
         download(dataset(), raw, mirror=mirror)
     assert names(raw) == [RECORD]
+    # How to take the other file, if it is meant.
+    assert f"its hash stands in {raw / RECORD}" in str(refused.value)
+    (raw / RECORD).write_text('{"data.bin": "12')
+    with pytest.raises(GraphDPError, match=f"{RECORD} is damaged .*: delete it"):
+        download(dataset(), raw, mirror=mirror)
+
+
+def test_links_in_a_mirror_that_lead_nowhere_are_no_files(tmp_path):
+    """As those of files that git-annex or DataLad did not fetch."""
+    mirror = tmp_path / "mirror"
+    mirror.mkdir()
+    (mirror / "elsewhere").symlink_to(tmp_path / "nowhere")
+    (mirror / "data.bin").symlink_to(tmp_path / "nowhere either")
+    (mirror / "renamed.bin").write_bytes(CONTENT)
+    known = dataset(sha256=SHA256, size=len(CONTENT))
+    download(known, tmp_path / "raw", mirror=mirror)
+    assert (tmp_path / "raw" / "data.bin").read_bytes() == CONTENT
 
 
 def test_offline_never_opens_a_url(server, tmp_path):

@@ -56,6 +56,36 @@ def add_method(project: Project) -> None:
         shutil.copy(NEW / path, target)
 
 
+def test_the_commands_of_the_documentation_make_a_method(tmp_path):
+    """Of the example under another name, which `calibrate` then knows."""
+    project = Project(tmp_path, STUDY)
+    shutil.copytree(NEW, tmp_path / "tests/new_method")
+    page = (ROOT / "docs/architecture.md").read_text()
+    section = page.partition("## Add a method\n")[2].partition("\n## ")[0]
+    commands = re.findall(r"^    (.*)$", section, flags=re.MULTILINE)
+    assert len(commands) == 4
+    for command in commands:
+        project.run("bash", "-c", command)
+    line = "calibrate mymean --level node --epsilon 4 --delta 1e-5 --train-nodes 19800"
+    assert "mymean" in project.graphdp(*line.split(), "--feature-clip", "1").stdout
+    project.configure(**with_entries({"method": "mymean", "level": "none"}))
+    assert "mymean" in project.snakemake("--dry-run", "rows").stdout
+
+    # A folder that is no method, and one id for two: one line, from every command.
+    folder = tmp_path / "workflow/graphdp/methods"
+    (folder / "empty").mkdir()
+    (folder / "empty/__init__.py").write_text("")
+    for said in ("methods/empty is no method", "two methods are called 'mymean'"):
+        result = project.graphdp(*line.split(), check=False)
+        assert (result.returncode, result.stderr.count("\n")) == (2, 1) and said in result.stderr
+        planned = project.snakemake("--dry-run", "rows", check=False)
+        assert planned.returncode and said in planned.stdout + planned.stderr
+        assert "Traceback" not in planned.stdout + planned.stderr
+        shutil.rmtree(folder / "empty", ignore_errors=True)
+        if not (folder / "twin").exists():
+            shutil.copytree(folder / "mymean", folder / "twin")
+
+
 def edit(project: Project, path: str, old: str, new: str) -> None:
     """Replace what stands once in a file of the copied library."""
     file = project.folder / "workflow/graphdp" / path

@@ -398,6 +398,16 @@ def test_compare_command_lists_what_differs_and_only_that(files, tmp_path, node,
     ]
     assert cli.main(["compare", str(files[0]), str(files[0])]) == 0
     assert capsys.readouterr().out == "the statements are equal\n"
+    # An ε that differs has its label, though that is equal in both.
+    changed = node.to_json()
+    place = [one["status"] for one in changed["accounting"]].index("conditional")
+    entry = changed["accounting"][place]
+    entry["epsilon"] = 123.5
+    other.write_text(json.dumps(changed))
+    assert cli.main(["compare", str(files[0]), str(other)]) == 0
+    head, *_ = capsys.readouterr().out.splitlines()
+    label = [entry["basis"], entry["adjacency"], f"δ = {entry['delta']:g}", entry["status"]]
+    assert head == f"accounting.{place}.epsilon ({', '.join(label)})"
 
 
 def test_differences_reach_into_lists_and_missing_keys():

@@ -91,7 +91,20 @@ def test_make_paper_passes_on_exactly_what_it_is_given():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("paper", ["", "PAPER=gpa"])
+def test_make_passes_on_words_with_spaces_as_one():
+    result = run(["make", "--dry-run", "paper", "PAPER=gap", "MIRROR=/my data", "SEEDS=1 2"])
+    last = re.findall(r"^\.venv/bin/(snakemake .*)$", result.stdout, flags=re.MULTILINE)[-1]
+    assert shlex.split(last)[-2:] == ["seeds=1 2", "mirror=/my data"]
+
+
+@pytest.mark.parametrize("word", ["DATASET=cora", "EPSILON=1", "SEED=1"])
+def test_a_variable_that_make_paper_does_not_know_is_no_whole_study(word):
+    result = run(["make", "paper", "PAPER=gap", word])
+    assert result.returncode != 0
+    assert "write DATASETS, EPSILONS or SEEDS" in result.stderr
+
+
+@pytest.mark.parametrize("paper", ["", "PAPER=gpa", "PAPER=%", "PAPER=gap progap"])
 def test_an_unknown_paper_is_one_clear_line(paper):
     result = run(["make", "paper", *([paper] if paper else [])])
     assert result.returncode != 0

@@ -696,6 +696,32 @@ def test_bad_input_ends_with_one_line_and_a_code(finished, config, parts):
     assert "Traceback" not in text
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        # Not merged with the demo's configuration, and its results left alone.
+        (["--cores", "2", "--configfile", "mine.yaml"], "the key 'study' is missing"),
+        # Snakemake itself waits for ever.
+        (["--cores", "0", "--configfile", "study.yaml"], "--cores (JOBS) is 0; give at least 1"),
+    ],
+)
+def test_a_configuration_without_a_study_and_no_cores_are_refused(finished, words, said):
+    entry = {"method": "mlp", "level": "none"}
+    mine = {"datasets": ["small"], "experiments": {"mine": [entry]}} | {
+        "definitions": STUDY["definitions"]
+    }
+    (finished.folder / "mine.yaml").write_text(yaml.safe_dump(mine))
+    result = subprocess.run(
+        [*SNAKEMAKE[:3], *words, "--dry-run"],
+        cwd=finished.folder,
+        env=finished.environment,
+        capture_output=True,
+        text=True,
+    )
+    text = result.stdout + result.stderr
+    assert result.returncode != 0 and said in text and "results/demo" not in text
+
+
 def test_a_failing_job_says_why_in_its_log_and_stops_what_needs_it(project):
     """A δ that is too large for the graph: one line on the terminal, and in the log."""
     project.configure(delta=0.5, calibrate_for="corrected")

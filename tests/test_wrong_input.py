@@ -4,10 +4,14 @@ The configurations are derived from the types (`wrong_configurations`): what a n
 hyperparameter does not refuse, fails here.
 """
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 
 from graphdp import cli
@@ -15,6 +19,7 @@ from graphdp.errors import GraphDPError
 from graphdp.methods.registry import cards
 from graphdp.paper.figures import figures
 from graphdp.paper.tables import tables
+from graphdp.training.members import like_of
 from graphdp.workflow.preflight import prepare, shown
 from wrong_command_lines import all_lines
 from wrong_configurations import all_cases, study
@@ -94,6 +99,25 @@ def test_wrong_command_lines_are_refused_in_one_line(tmp_path, monkeypatch, caps
         elif said.out or fault_of(message) or missing or not message.startswith("graphdp: "):
             faults.append(f"{words}: {fault_of(message)} {missing or ''}: {message}")
     assert not faults, f"{len(faults)} of {len(lines)}:\n" + "\n".join(faults)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_one_clear_line():
+    with pytest.raises(GraphDPError, match="torch sees no GPU here; set device: auto, or cpu"):
+        like_of("cuda", torch.float32)
+
+
+def test_output_that_cannot_be_written_is_one_line(tmp_path):
+    """A full disk, and a terminal that knows no δ."""
+    words = ["calibrate", "gap", "--level", "edge", "--epsilon", "4", "--delta", "1e-6"]
+    command = [sys.executable, "-m", "graphdp.cli", *words, "--hops", "2"]
+    with open("/dev/full", "w") as full:
+        found = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert found.returncode == 2 and found.stderr.count("\n") == 1
+    assert "the output cannot be written: No space left on device" in found.stderr
+    plain = os.environ | {"PYTHONIOENCODING": "ascii"}
+    found = subprocess.run(command, capture_output=True, text=True, env=plain)
+    assert (found.returncode, found.stderr) == (0, "") and r"\u03b4" in found.stdout
 
 
 def test_the_examples_of_the_help_are_right(capsys):

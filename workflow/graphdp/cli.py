@@ -346,9 +346,27 @@ def _compare(arguments: argparse.Namespace) -> str:
     if not found:
         return "the statements are equal"
     return "\n".join(
-        f"{where}\n  {arguments.first}: {_shown(a)}\n  {arguments.second}: {_shown(b)}"
+        f"{where}{_label(first, where)}\n  {arguments.first}: {_shown(a)}\n"
+        f"  {arguments.second}: {_shown(b)}"
         for where, a, b in found
     )
+
+
+def _label(value: Any, where: str) -> str:
+    """How an ε that differs is to be read, by basis, adjacency, δ and status beside it."""
+    *names, last = where.split(".")
+    if "epsilon" not in last:
+        return ""
+    try:
+        for name in names:
+            value = value[int(name)] if isinstance(value, list) else value[name]
+    except LookupError:  # the second alone has it
+        return ""
+    said = [value.get(name) for name in ("basis", "adjacency", "delta", "status")]
+    if said[2] is not None:
+        said[2] = f"δ = {said[2]:g}"
+    said = [str(one) for one in said if one not in (None, "")]
+    return f" ({', '.join(said)})" if said else ""
 
 
 def _shown(value: Any) -> str:
@@ -357,7 +375,15 @@ def _shown(value: Any) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; 0 on success, 2 with one line on standard error for bad input."""
-    parsed = build_parser().parse_args(arguments)
+    # A terminal that knows no ε shows its number, rather than a traceback.
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        parsed = build_parser().parse_args(arguments)
+    except GraphDPError as error:  # of a method's folder
+        print(f"graphdp: {error}", file=sys.stderr)
+        return 2
     command = {
         "calibrate": _calibrate, "key": _key, "statement": _statement, "compare": _compare,
         "status": _status,
@@ -371,6 +397,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(text, flush=True)
     except BrokenPipeError:  # `graphdp ... | head` is not an error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        print(f"graphdp: the output cannot be written: {error.strerror}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 2
     return 0
 
 

@@ -76,7 +76,7 @@ def download(
         raise GraphDPError(f"mirror folder {mirror} does not exist: give an existing one or none")
     folder.mkdir(parents=True, exist_ok=True)
     record_path = folder / RECORD
-    record = io.read_json(record_path) if record_path.exists() else {}
+    record = _recorded(record_path)
     in_mirror = _index(Path(mirror)) if mirror is not None else {}
 
     files = []
@@ -85,9 +85,14 @@ def download(
         known = file
         if not (file.sha256 or file.git_sha1) and file.name in record:
             known = file.model_copy(update={"sha256": record[file.name]})
-        size, sha256, git_sha1 = _obtain(
-            spec, known, folder, in_mirror, retries, offline, timeout, backoff, mirror
-        )
+        try:
+            size, sha256, git_sha1 = _obtain(
+                spec, known, folder, in_mirror, retries, offline, timeout, backoff, mirror
+            )
+        except GraphDPError as error:
+            raise GraphDPError(
+                f"{error}{_first_use(record_path, spec.name)}" if known is not file else f"{error}"
+            ) from None
         if not (file.sha256 or file.git_sha1):
             record[file.name] = sha256
             io.write_json(record_path, record)
@@ -191,6 +196,30 @@ def _obtain(
     )
 
 
+def _recorded(path: Path) -> dict[str, str]:
+    """File -> the SHA-256 that was found at its first use.
+
+    Raises `GraphDPError` if the record is damaged.
+    """
+    if not path.exists():
+        return {}
+    try:
+        return {str(name): str(found) for name, found in io.read_json(path).items()}
+    except (ValueError, AttributeError) as error:
+        raise GraphDPError(
+            f"{path} is damaged ({error}): delete it and run again; the files' hashes are then "
+            "recorded anew"
+        ) from None
+
+
+def _first_use(record: Path, dataset: str) -> str:
+    return (
+        f" What is expected is the file that was used first (its hash stands in {record}); if "
+        f"another one is meant, delete {record.parent} and results/data/graphs/{dataset}.* and run "
+        "again."
+    )
+
+
 def _index(mirror: Path) -> dict[str, list[Path]]:
     """Base name -> files of that name anywhere under the mirror, in a fixed order."""
     index: dict[str, list[Path]] = {}
@@ -209,7 +238,7 @@ def _candidates(file: FileSpec, in_mirror: dict[str, list[Path]]) -> list[Path]:
         path
         for name, paths in sorted(in_mirror.items())
         for path in paths
-        if name != file.name and path.stat().st_size == file.size
+        if name != file.name and path.is_file() and path.stat().st_size == file.size
     ]
     return [*named, *renamed]
 

@@ -22,12 +22,24 @@ def folders() -> tuple[str, ...]:
 
 @functools.cache
 def cards() -> Mapping[str, Card]:
-    """Every method's card by its id, in the order of the folders."""
+    """Every method's card by its id, in the order of the folders.
+
+    Raises `GraphDPError` for a folder without cards, and two methods of one id.
+    """
     found: dict[str, Card] = {}
     for folder in folders():
-        for card in importlib.import_module(f"graphdp.methods.{folder}").CARDS:
+        module = importlib.import_module(f"graphdp.methods.{folder}")
+        if not hasattr(module, "CARDS"):
+            raise GraphDPError(
+                f"workflow/graphdp/methods/{folder} is no method: its __init__.py has no CARDS; "
+                "add them as in methods/gap, or move the folder away"
+            )
+        for card in module.CARDS:
             if card.name in found:
-                raise GraphDPError(f"two methods are called {card.name!r}; rename one")
+                raise GraphDPError(
+                    f"two methods are called {card.name!r}, one of them in "
+                    f"workflow/graphdp/methods/{folder}; rename it in its __init__.py"
+                )
             found[card.name] = card
     return MappingProxyType(found)
 

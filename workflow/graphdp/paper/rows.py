@@ -86,8 +86,11 @@ def read_rows(path: str | os.PathLike) -> pd.DataFrame:
     """
     try:
         raw = pd.read_csv(path, dtype=str, keep_default_na=False)
-    except (pd.errors.EmptyDataError, pd.errors.ParserError) as error:
-        raise GraphDPError(f"{path}: not a rows.csv ({error}); delete it and run again") from error
+    except (EOFError, OSError, ValueError) as error:  # pandas' own are ValueErrors
+        raise GraphDPError(
+            f"{path}: not a rows.csv ({error}); delete it and run again (what is shipped comes "
+            "back with git checkout)"
+        ) from error
     return _parse(raw, path)
 
 

@@ -103,7 +103,7 @@ class AggregateCache:
                 "data): run again what made it"
             )
         array = self._open(name, mmap_mode="r")
-        if io.sha256_arrays(array) != io.read_json(self._sidecar(name))["sha256"]:
+        if io.sha256_arrays(array) != io.read_json(self._sidecar(name)).get("sha256"):
             raise self._damaged(name, "its SHA-256 is not the recorded one")
         return array
 
@@ -126,7 +126,7 @@ class AggregateCache:
         try:
             shape = tuple(io.read_json(self._sidecar(name))["shape"])
             array = np.load(self.path(name), mmap_mode=mmap_mode, allow_pickle=False)
-        except (ValueError, KeyError, OSError, EOFError) as error:
+        except (ValueError, KeyError, TypeError, OSError, EOFError) as error:
             raise self._damaged(name, str(error)) from error
         if array.shape != shape or array.dtype != np.float32:
             raise self._damaged(name, f"{array.dtype} {array.shape}, expected float32 {shape}")

@@ -108,6 +108,11 @@ def check_checkpoint(checkpoint: str) -> None:
 
 
 def like_of(device: str, dtype: torch.dtype) -> Tensor:
-    """An empty tensor of the device ("auto": CUDA if there is one) and dtype to compute in."""
+    """An empty tensor of the device ("auto": CUDA if there is one) and dtype to compute in.
+
+    Raises `GraphDPError` for "cuda" where there is none.
+    """
+    if device == "cuda" and not torch.cuda.is_available():
+        raise GraphDPError("device: cuda: torch sees no GPU here; set device: auto, or cpu")
     device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
     return torch.empty(0, dtype=dtype, device=device)

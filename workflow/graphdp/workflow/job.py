@@ -64,6 +64,8 @@ def run(snakemake: Any, main: Callable[[Any], None]) -> None:
             _run(snakemake, main)
     except GraphDPError as error:
         failed = f"error: {error}"
+    except KeyboardInterrupt:
+        failed = "error: interrupted; run the same command again to go on"
     except Exception as error:
         if isinstance(error, OSError) and error.errno in _NO_PLACE:
             failed = f"error: {_no_place(error, log)}"
@@ -182,6 +184,15 @@ def versions(*packages: str) -> str:
     found = {"python": platform.python_version(), "graphdp": __version__}
     found |= {package: metadata.version(package) for package in packages}
     return json.dumps(found, sort_keys=True)
+
+
+def check_cores(cores: int | None) -> None:
+    """Refuse `--cores 0`, with which Snakemake waits for ever, and less. None is Snakemake's own.
+
+    Raises `GraphDPError`.
+    """
+    if cores is not None and cores < 1:
+        raise GraphDPError(f"--cores (JOBS) is {cores}; give at least 1, or all")
 
 
 def set_threads(threads: int) -> None:

@@ -104,7 +104,7 @@ def _read(path: str | os.PathLike, study: str) -> tuple[str, list[dict[str, str]
     seals.check_if_sealed(path)
     opened = gzip.open if str(path).endswith(".gz") else open
     try:
-        with opened(path, "rt", encoding="utf-8", newline="") as file:
+        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
             text = file.read()
         reader = csv.DictReader(io.StringIO(text), strict=True)
         kind = "attacks" if "attack" in (reader.fieldnames or ()) else "models"

@@ -104,7 +104,10 @@ def _jobs(prepared: Prepared, work: Path) -> Iterator[tuple[str, Path, Path, str
             place = f"{cell.path}/{block}"
             log = results / f"logs/attack/{place}.log"
             yield f"attack {cell.method} {cell.level}", results / f"attacks/{place}.csv", log, ""
-    if study.release != "private":
+    if study.release == "private":
+        released = Path("results") / study.study / "statement.json"
+        yield "release", released, results / "logs/release.log", ""
+    else:
         yield "collect", results / "rows.csv", results / "logs/collect.log", ""
         yield "draw", results / "report.html", results / "logs/draw.log", ""
 
@@ -115,7 +118,7 @@ def _job(kind: str, made: Path, log: Path, digest: str) -> Job:
     said = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
     if _locked(lock_of(log)):
         return Job(kind, str(made), log, "running")
-    if _sealed(made, digest):
+    if _sealed(made, digest) or (kind == "release" and _released(made.parent)):
         took = re.search(r"^done: .*wall_seconds ([\d.e+]+)", said, flags=re.MULTILINE)
         return Job(kind, str(made), log, "done", seconds=float(took[1]) if took else None)
     lines = [line for line in said.splitlines() if line.strip()]
@@ -123,6 +126,12 @@ def _job(kind: str, made: Path, log: Path, digest: str) -> Job:
     # Why a job of a private release failed may tell of the data: its log alone says so.
     cause = lines[-1] if failed and log != hidden else ""
     return Job(kind, str(made), log, "failed" if failed else "left", cause)
+
+
+def _released(folder: Path) -> bool:
+    """Whether what is published of a private release is all there."""
+    names = ("row.csv", "model.npz", "statement.json", "statement.md")
+    return all((folder / name).is_file() for name in names)
 
 
 def _sealed(made: Path, digest: str) -> bool:
