@@ -303,14 +303,33 @@ def test_what_is_run_is_what_the_plan_accounts(level, changes):
     assert (COUNTS in model.executed) == ("label_share" in changes)
 
 
-def test_other_noise_than_planned_gives_no_row(monkeypatch):
-    made, setting = block(max_degree=3)
-    drawn = method._drawn
-    monkeypatch.setattr(
-        method, "_drawn", lambda run, n: replace(drawn(run, n), noise_std=run.noise_std / 2)
-    )
+@pytest.mark.parametrize("transport", [None, "tcp"])
+@pytest.mark.parametrize("less", [0.01, 1 - 2**-40])
+def test_other_noise_than_planned_gives_no_row(monkeypatch, transport, less):
+    """What is written down is what the parties are given to draw, whatever the plan has."""
+    own = method._Rounds._of_a_party
+    monkeypatch.setattr(method._Rounds, "_of_a_party", lambda self, std: own(self, std) * less)
+    sizes = {"feature_share": 0.5, "label_share": 0.4, "transport": transport}
+    made, setting = block(max_degree=3, **sizes)
     ((_, _, model),) = method.fit(made, [setting])
-    with pytest.raises(GraphDPError, match="the ε of this model does not hold"):
+    planned = calibrated.phases(made.calibrations[0])
+    assert set(planned) == {FIRST, LATER, LABELS, COUNTS}
+    for phase, one in planned.items():
+        done = model.executed[phase]
+        assert done.noise_std == pytest.approx(one.run.noise_std * less, rel=1e-15)
+        assert replace(done, noise_std=one.run.noise_std) == one.run
+    with pytest.raises(GraphDPError, match=r"noise std .* the ε of this model does not hold"):
+        calibrated.check_execution(made.calibrations[0], model.executed)
+
+
+@pytest.mark.parametrize("transport", ["InMemory", "Session"])
+def test_dummies_that_nobody_draws_are_not_written_down(monkeypatch, transport):
+    """As where the numbers of pairs are planned, and the parties not told of them."""
+    made, setting = block(max_degree=3, feature_share=0.5, label_share=0.4,
+                          transport="tcp" if transport == "Session" else None)  # fmt: skip
+    monkeypatch.setattr(method._Rounds, "_counts", lambda self: {})
+    ((_, _, model),) = method.fit(made, [setting])
+    with pytest.raises(GraphDPError, match="counts: noise is planned but none was run"):
         calibrated.check_execution(made.calibrations[0], model.executed)
 
 
