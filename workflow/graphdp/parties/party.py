@@ -91,7 +91,7 @@ async def work(spec: dict[str, Any]) -> None:
                 await send_values(server, piece, total[None], SUMS)
         except ProtocolError as error:
             raise ProtocolError(f"{own}, {one.words}: {error}") from None
-    say({"server": server.sent, "shuffler": shuffler.sent})
+    say({"sent": {"server": server.sent, "shuffler": shuffler.sent}})
     server.close()
     shuffler.close()
 
