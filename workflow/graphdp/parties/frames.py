@@ -218,10 +218,12 @@ def keep_alive(writer: asyncio.StreamWriter) -> None:
 
 
 def _is_cut(writer: asyncio.StreamWriter) -> bool:
-    """Whether what was sent is repeated in vain; False where the system does not tell."""
-    if not hasattr(socket, "TCP_INFO"):
+    """Whether what was sent is repeated in vain; False where the system does not tell, and of a
+    link that was given up just now, as its reader says."""
+    link = writer.get_extra_info("socket")
+    if link is None or not hasattr(socket, "TCP_INFO"):
         return False
-    info = writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 8)
+    info = link.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 8)
     return info[2] >= _REPEATS  # tcpi_retransmits
 
 
