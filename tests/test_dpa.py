@@ -25,6 +25,7 @@ from graphdp.parties import session
 from graphdp.privacy import calibrated, statement
 from graphdp.privacy.accounting.closed_form import gaussian_epsilon
 from graphdp.privacy.composition import epsilon_at
+from graphdp.privacy.pair_sums import mean_dummies
 from graphdp.privacy.statement_form import Data
 from graphdp.privacy.statement_words import inference, left_out, protection, releases
 from graphdp.workflow.calibrations import calibrate_cell
@@ -373,11 +374,24 @@ def test_other_noise_than_planned_gives_no_row(monkeypatch, transport, less):
         calibrated.check_execution(made.calibrations[0], model.executed)
 
 
-@pytest.mark.parametrize("transport", ["InMemory", "Session"])
+def test_dummies_of_the_plan_are_drawn_in_one_process():
+    """As many as are accounted, within six standard errors: wrong once in 1e-8 runs."""
+    made, setting = block(max_degree=3, feature_share=0.5, label_share=0.4)
+    sent = method.kept_pairs(made, 0, setting)
+    rounds = method._Rounds(made, 0, setting, {"features": 6, "labels": 3}, *sent)
+    drawn = rounds._transport.counts - np.bincount(sent[1], minlength=NODES)
+    std = calibrated.phases(made.calibrations[0])[COUNTS].run.noise_std
+    error = std * math.sqrt(3 / 2)
+    assert abs(drawn.mean() - 3 * mean_dummies(std, 3, 1)) < 6 * error / math.sqrt(NODES)
+    assert abs(drawn.std() / error - 1) < 6 / math.sqrt(2 * NODES)
+
+
+@pytest.mark.parametrize("transport", [None, "tcp"])
 def test_dummies_that_nobody_draws_are_not_written_down(monkeypatch, transport):
     """As where the numbers of pairs are planned, and the parties not told of them."""
-    made, setting = block(max_degree=3, feature_share=0.5, label_share=0.4,
-                          transport="tcp" if transport == "Session" else None)  # fmt: skip
+    made, setting = block(
+        max_degree=3, feature_share=0.5, label_share=0.4, transport=transport
+    )  # fmt: skip
     monkeypatch.setattr(method._Rounds, "_counts", lambda self: {})
     ((_, _, model),) = method.fit(made, [setting])
     with pytest.raises(GraphDPError, match="counts: noise is planned but none was run"):

@@ -34,6 +34,7 @@ class InMemory:
         ones = np.ones(len(keys), np.float64 if len(keys) < _EXACT else np.int64)
         self._pairs = sparse.csr_matrix((ones, (keys, senders)), shape=(num_keys, num_keys))
         self._secrets = [noise_secret(name, party) for party in range(parties)]
+        self.count_std = count_std
         self.counts = np.bincount(keys, minlength=num_keys)
         for secret in self._secrets if count_std else ():
             self.counts += dummies(dummies_name(secret), num_keys, mean_dummies, count_std)

@@ -90,7 +90,7 @@ class Session:
         self._said = np.bincount(senders, minlength=num_keys)
         self._parties, self._shares = parties, shares
         self._noise, self._due = noise, list(rounds)
-        self._dummies = {"count_std": count_std, "mean_dummies": mean_dummies}
+        self.count_std, self._mean_dummies = count_std, mean_dummies
         self._host, self._tls, self._start_with = host, tls, launch
         ends = ["shuffler", *(f"party {p}" for p in range(parties))]
         self._hosts = dict(zip(ends, hosts or [host] * len(ends), strict=True))
@@ -187,7 +187,13 @@ class Session:
                 if other != number
             }
             noise = noise_secret(self._noise, number)
-            more = {"party": number, "seeds": seeds, "noise": noise, **self._dummies}
+            more = {
+                "party": number,
+                "seeds": seeds,
+                "noise": noise,
+                "count_std": self.count_std,
+                "mean_dummies": self._mean_dummies,
+            }
             await self._launch(name, spec(name, addresses) | more)
         to_shuffler = connect(spec("users", addresses), "shuffler", "users")
         self._users = await self._while_all_live(to_shuffler)

@@ -149,7 +149,6 @@ class _Rounds:
             if self._runs
         ]
         self._transport: Any = contextlib.nullcontext()
-        self._dummies_std = 0.0
         if self._runs:
             self._transport = self._connected(block.noise_stream(seed, "dpa", asked(setting)))
 
@@ -170,7 +169,6 @@ class _Rounds:
         for one in self._due:
             check_ring(self._n, parties, one.party_std * 2.0**FRACTION_BITS)
         counts = self._counts()
-        self._dummies_std = counts.get("count_std", 0.0)
         if self._setting.get("transport") == "tcp":
             from graphdp.parties.places import links
             from graphdp.parties.session import Session
@@ -193,8 +191,8 @@ class _Rounds:
 
     def __enter__(self) -> "_Rounds":
         self._add_up = self._transport.__enter__()
-        if self._dummies_std:
-            self._note(COUNTS, self._dummies_std, self._n)
+        if self._runs and self._add_up.count_std:
+            self._note(COUNTS, self._add_up.count_std, self._n)
         return self
 
     def __exit__(self, *error: Any) -> None:
