@@ -356,7 +356,7 @@ def test_a_shuffler_that_dies_ends_the_session_at_once():
         os.kill(rounds.processes["shuffler"], signal.SIGKILL)
 
     message = r"^round 2 of features: .* is gone; shuffler died \(exit status -9\)$"
-    assert failing(kill, message, timeout=60.0) < 10
+    assert failing(kill, message, timeout=60.0) < 15
 
 
 @pytest.mark.parametrize("name", ["party 1", "shuffler"])
@@ -367,24 +367,17 @@ def test_who_is_stopped_is_named_long_before_its_links_time_is_up(name):
         os.kill(rounds.processes[name], signal.SIGSTOP)
 
     message = f"^round 2 of features: {name} does not answer$"
-    assert 6 <= failing(stop, message, timeout=60.0, patience=3.0) < 15
+    assert 6 <= failing(stop, message, timeout=60.0, patience=3.0) < 20
+
+
+BY_SHUFFLER = "features: .*shuffler, round 2 .*: party 1 sent nothing for 2"
 
 
 @pytest.mark.parametrize(
     ("name", "function", "call", "message"),
     [
-        (
-            "party 1",
-            "sum_by_key",
-            4,
-            "features: .*shuffler, round 2 .*: party 1 sent nothing for 2",
-        ),
-        (
-            "party 1",
-            "split_rows",
-            4,
-            "features: .*shuffler, round 2 .*: party 1 sent nothing for 2",
-        ),
+        ("party 1", "sum_by_key", 4, BY_SHUFFLER),
+        pytest.param("party 1", "split_rows", 4, BY_SHUFFLER, marks=pytest.mark.slow),
         ("shuffler", "_order", 2, "features: shuffler is late: it is still at work$"),
         ("party 1", "sum_by_key", 7, "labels: party 1 is late: it is still at work$"),
     ],
@@ -459,7 +452,7 @@ WRONG = "a frame with a wrong HMAC"
 def test_a_frame_that_is_spoiled_on_its_way_ends_the_session(name, to, kind, told, how, why):
     spoils = {name: {"spoils": {"kind": kind, "number": 1, "how": how}, "to": to}}
     more = {"count_std": 1.0, "mean_dummies": 3}
-    assert failing(lambda _: None, f"{told}{why}", spoils, **more) < 10
+    assert failing(lambda _: None, f"{told}{why}", spoils, **more) < 15
 
 
 def test_a_user_that_falls_silent_within_a_round_ends_it_before_that_piece_is_forwarded():

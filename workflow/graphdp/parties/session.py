@@ -59,8 +59,9 @@ class Session:
     (`places.command`). tls: paths of "certificate", "key" and "authority". timeout: seconds that a
     process may be late, besides the longest that the work of a piece takes (`seconds_of_work`);
     others wait for multiples of both (`PATIENCE`). patience: seconds within which a process has to
-    answer that it is there, whatever it is at. secret: of shares, order and choice of parties,
-    fresh if not given; who gives the same once more, with the same rows, gets the same frames.
+    answer that it is there, whatever it is at. secret: of all secrets, shares, masks, order and
+    choice of parties, fresh if not given. Who gives the same once more, with the same rows, gets
+    the same frames on every link; with others, shares of both would tell how they differ.
 
     Raises `GraphDPError` if a process fails, and says which one and in which round.
     """
