@@ -16,23 +16,25 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from graphdp.parties import frames, party, process, session, shuffler
+from graphdp.parties import frames, party, process, shuffler
 from graphdp.parties.frames import HEADER, MAC_BYTES, Link, pack
+from graphdp.parties.session import Session
 
 
 def watched(programs, *arguments, **changes):
-    """A `session.Session`; programs: name -> what it reads besides."""
+    """A `Session`; programs: name -> what it reads besides."""
 
-    class Session(session.Session):
+    class Watched(Session):
         def _program(self, name):
             return "parties_watched" if name in programs else super()._program(name)
 
         async def _launch(self, name, spec):
             return await super()._launch(name, spec | programs.get(name, {}))
 
-    own, there = str(Path(__file__).parent), os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = own if not there else there if own in there else f"{there}:{own}"
-    return Session(*arguments, **changes)
+    own, there = str(Path(__file__).parent), os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if programs and own not in there:
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [*there, own]))
+    return Watched(*arguments, **changes)
 
 
 def received(path):

@@ -1,5 +1,6 @@
 """DPA-GNN: its plans, and through its stages that what is run is what they account."""
 
+import functools
 import json
 import math
 import tracemalloc
@@ -29,6 +30,7 @@ from graphdp.privacy.pair_sums import mean_dummies
 from graphdp.privacy.statement_form import Data
 from graphdp.privacy.statement_words import inference, left_out, protection, releases
 from graphdp.workflow.calibrations import calibrate_cell
+from parties_watched import watched
 from test_parties import certificate
 
 NODES, CLASSES = 120, 3
@@ -537,6 +539,15 @@ def test_a_session_that_fails_leaves_no_model(monkeypatch):
         raising=False,
     )  # fmt: skip
     with pytest.raises(GraphDPError, match=r"round 1 of features: .*nothing was forwarded"):
+        method.fit(made, [setting])
+
+
+def test_a_frame_that_is_spoiled_leaves_no_model(monkeypatch):
+    made, setting = block(max_degree=3, transport="tcp")
+    spoils = {"party 1": {"spoils": {"kind": "sums", "number": 1, "how": "a bit"}}}
+    monkeypatch.setattr(session, "Session", functools.partial(watched, spoils))
+    message = "round 2 of features: party 1 sent a frame with a wrong HMAC"
+    with pytest.raises(GraphDPError, match=message):
         method.fit(made, [setting])
 
 
