@@ -12,6 +12,7 @@
 | no masks | partial sums, over TCP |
 | as many colluders as shares | what they receive, over TCP; refused by `check_parties` |
 | shares that are normal numbers | one share's distribution |
+| shares that are forwarded in the order in which they come | the order of keys, over TCP |
 | dummies that leave with their participant | the number of pairs of its key |
 | dummies drawn afresh in each round | the mean of all rounds' numbers of pairs |
 | the authors' dummies | the number of pairs that one party gets, exactly |
@@ -349,14 +350,17 @@ def test_equal_closed_neighbourhoods_are_told_by_rounds_without_noise(monkeypatc
         assert apart["absent"].max() < 2**-17 and apart["present"].min() > 2**-10
 
 
-def shares_of_all_parties(folder, parties, shares, rounds, absent=0):
+def shares_of_all_parties(folder, parties, shares, rounds, absent=0, mean_dummies=19):
     """What each party noted of a session in which every user but the first `absent` sends the same
     row to one key."""
+    std = 2.0 if mean_dummies else 0.0
     keys = np.random.default_rng(0).permutation(USERS)
     rows = encode(np.full((USERS, 2), 0.5))
     with curious_party.curious(folder, parties):
-        one = session.Session(np.arange(absent, USERS), keys[absent:], USERS, parties, shares,
-                              ("seen",), rounds, count_std=2.0, mean_dummies=19)  # fmt: skip
+        one = session.Session(
+            np.arange(absent, USERS), keys[absent:], USERS, parties, shares, ("seen",), rounds,
+            count_std=std, mean_dummies=mean_dummies,
+        )  # fmt: skip
         with one:
             for due in rounds:
                 one.add_up(due, rows.copy())
@@ -390,6 +394,27 @@ def test_parties_get_uniform_shares_and_the_same_numbers_of_pairs_in_every_round
     for one in seen[:2]:
         np.add.at(two, one["keys"], one["values"])
     assert is_uniform(np.ascontiguousarray(two[:, 0]))
+
+
+def test_the_order_of_shares_does_not_tell_who_sent_them(tmp_path):
+    """An eighth of the users is among every eighth of what a party gets as often as any other, by a
+    test that fails once in 1e9 runs. Forwarded as they come, shares are in the order of users."""
+    seen, _ = shares_of_all_parties(tmp_path, 3, 3, [Round("features", 0, 2, 2.0)], mean_dummies=0)
+    sender = np.argsort(np.random.default_rng(0).permutation(USERS))  # of the one pair of a key
+
+    def chance(senders):
+        table = np.zeros((8, 8))
+        np.add.at(table, (np.arange(USERS) * 8 // USERS, senders * 8 // USERS), 1)
+        return stats.chi2_contingency(table).pvalue
+
+    for one in seen:
+        found = sender[one["keys"]]
+        assert (np.sort(found) == np.arange(USERS)).all() and chance(found) > FAILS
+        # As they come: all users' first shares, then the second, of those that go to this party.
+        share = np.random.default_rng(1).integers(3, size=USERS)
+        assert chance(np.argsort(share, kind="stable")) < FAILS
+    orders = [one["keys"].tolist() for one in seen]
+    assert orders[0] != orders[1] and orders[0] != orders[2] and orders[1] != orders[2]
 
 
 def test_a_participant_who_leaves_takes_no_dummies_along(tmp_path):

@@ -1,5 +1,6 @@
 """DPA-GNN: its plans, and through its stages that what is run is what they account."""
 
+import functools
 import json
 import math
 import tracemalloc
@@ -8,6 +9,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 from scipy import stats
 
 from ensemble_fixture import one_thread  # noqa: F401
@@ -24,9 +26,11 @@ from graphdp.parties import session
 from graphdp.privacy import calibrated, statement
 from graphdp.privacy.accounting.closed_form import gaussian_epsilon
 from graphdp.privacy.composition import epsilon_at
+from graphdp.privacy.pair_sums import mean_dummies
 from graphdp.privacy.statement_form import Data
 from graphdp.privacy.statement_words import inference, left_out, protection, releases
 from graphdp.workflow.calibrations import calibrate_cell
+from parties_watched import watched
 from test_parties import certificate
 
 NODES, CLASSES = 120, 3
@@ -65,6 +69,47 @@ def test_one_noise_for_all_rounds_meets_the_target(capsys, line, energy, adjacen
         assert release["noise_std_delivered"] == pytest.approx(std * math.sqrt(1.5))
     assert COUNTS not in {release["phase"] for release in found["releases"]}
     assert any("a party learns in-degrees" in one for one in found["plan"]["assumptions"])
+
+
+@pytest.mark.parametrize("level", ["edge", "node"])
+def test_what_colluding_parties_count_is_in_the_claim_just_if_it_is_hidden(level):
+    """No assumption has parties as adversaries of all they see where another says what they read
+    there is left out."""
+    degree = 6 if level == "node" else None
+    bare, hidden = (
+        " ".join(dpa_plan(level, 10, 8, degree, **shares).assumptions)
+        for shares in ({}, {"feature_share": 0.5, "label_share": 0.3})
+    )
+    left_out = (
+        "at most 1 of the 3 parties together follow the protocol and try to learn more, "
+        "from all they see but the numbers of pairs that arrive for a key; 2 shares"
+    )
+    assert left_out in bare and "which the claim leaves out" in bare
+    assert "try to learn more; 2 shares" in hidden and "leaves out" not in hidden
+    assert "but the numbers of pairs" not in hidden
+
+
+def test_the_command_line_says_what_each_party_draws_and_what_is_delivered(capsys):
+    """σ of every release, over √2 of one party, and with √(3/2) of all."""
+    status, output = run(capsys, f"{EDGE} --feature-share 0.5 --label-share 0.4")
+    found = {line.rpartition(": ")[2]: line for line in output.out.splitlines() if "std" in line}
+    assert (status, len(found)) == (0, 4) and "numbers of pairs by key" in found
+    stds = []
+    for line in found.values():
+        std, own, delivered = (float(words.split()[-1]) for words in line.split(":")[0].split(","))
+        assert own == pytest.approx(std / math.sqrt(2), rel=1e-5)
+        assert delivered == pytest.approx(std * math.sqrt(1.5), rel=1e-5)
+        stds.append(std)
+    energy = sum(n * 2 / std**2 for n, std in zip((1, 9, 8, 1), stds, strict=True))
+    assert gaussian_epsilon(math.sqrt(energy), 1e-5) == pytest.approx(2, rel=1e-3)
+
+
+def test_an_adjacency_and_a_transport_that_are_the_default_name_the_same_model():
+    _, setting = block(level="edge")
+    _, named = block(level="edge", adjacency="edge_undirected", transport="memory")
+    assert named == setting and not {"adjacency", "transport"} & set(setting)
+    with pytest.raises(ValidationError, match="listen is of processes"):
+        block(level="edge", transport="memory", listen="127.0.0.1")
 
 
 def test_a_quantile_of_degrees_takes_a_twentieth_of_the_squared_privacy_loss(capsys):
@@ -115,13 +160,22 @@ def test_the_same_noise_is_worth_less_for_more():
         ("--colluding 2", "colluding is 2 with 2 shares"),
         ("--shares 4", "shares is 4 with 3 parties"),
         ("--feature-share 0.7 --label-share 0.5", "together at most 1"),
-        ("--adjacency node_replace", "leave it"),
+        ("--colluding -1", "colluding is -1; give at least 0"),
+        ("--adjacency node_replace", "input should be 'edge_undirected', not node_replace"),
+        ("--adjacency edge_directed", "input should be 'edge_undirected', not edge_directed"),
         ("--max-degree 6 --degree-quantile 0.8", "either max_degree or degree_quantile"),
     ],
 )
 def test_wrong_settings_are_one_line(capsys, words, message):
     status, output = run(capsys, f"{EDGE} {words}")
     assert status == 2 and message in output.err and output.err.count("\n") == 1
+
+
+def test_an_adjacency_of_another_level_is_refused_with_those_that_are_calibrated_for():
+    with pytest.raises(GraphDPError, match=r"for edge_undirected \(at node level for participant"):
+        dpa_plan("edge", 10, 8, adjacency="edge_directed")
+    with pytest.raises(GraphDPError, match="choose one of participant, node_replace"):
+        dpa_plan("node", 10, 8, 6, adjacency="edge_directed")
 
 
 def test_at_node_level_noise_is_set_before_any_list_is_read():
@@ -303,14 +357,46 @@ def test_what_is_run_is_what_the_plan_accounts(level, changes):
     assert (COUNTS in model.executed) == ("label_share" in changes)
 
 
-def test_other_noise_than_planned_gives_no_row(monkeypatch):
-    made, setting = block(max_degree=3)
-    drawn = method._drawn
-    monkeypatch.setattr(
-        method, "_drawn", lambda run, n: replace(drawn(run, n), noise_std=run.noise_std / 2)
-    )
+@pytest.mark.parametrize("transport", [None, "tcp"])
+@pytest.mark.parametrize("less", [0.01, 1 - 2**-40])
+def test_other_noise_than_planned_gives_no_row(monkeypatch, transport, less):
+    """What is written down is what the parties are given to draw, whatever the plan has."""
+    own = method._Rounds._of_a_party
+    monkeypatch.setattr(method._Rounds, "_of_a_party", lambda self, std: own(self, std) * less)
+    sizes = {"feature_share": 0.5, "label_share": 0.4, "transport": transport}
+    made, setting = block(max_degree=3, **sizes)
     ((_, _, model),) = method.fit(made, [setting])
-    with pytest.raises(GraphDPError, match="the ε of this model does not hold"):
+    planned = calibrated.phases(made.calibrations[0])
+    assert set(planned) == {FIRST, LATER, LABELS, COUNTS}
+    for phase, one in planned.items():
+        done = model.executed[phase]
+        assert done.noise_std == pytest.approx(one.run.noise_std * less, rel=1e-15)
+        assert replace(done, noise_std=one.run.noise_std) == one.run
+    with pytest.raises(GraphDPError, match=r"noise std .* the ε of this model does not hold"):
+        calibrated.check_execution(made.calibrations[0], model.executed)
+
+
+def test_dummies_of_the_plan_are_drawn_in_one_process():
+    """As many as are accounted, within six standard errors: wrong once in 1e-8 runs."""
+    made, setting = block(max_degree=3, feature_share=0.5, label_share=0.4)
+    sent = method.kept_pairs(made, 0, setting)
+    rounds = method._Rounds(made, 0, setting, {"features": 6, "labels": 3}, *sent)
+    drawn = rounds._transport.counts - np.bincount(sent[1], minlength=NODES)
+    std = calibrated.phases(made.calibrations[0])[COUNTS].run.noise_std
+    error = std * math.sqrt(3 / 2)
+    assert abs(drawn.mean() - 3 * mean_dummies(std, 3, 1)) < 6 * error / math.sqrt(NODES)
+    assert abs(drawn.std() / error - 1) < 6 / math.sqrt(2 * NODES)
+
+
+@pytest.mark.parametrize("transport", [None, "tcp"])
+def test_dummies_that_nobody_draws_are_not_written_down(monkeypatch, transport):
+    """As where the numbers of pairs are planned, and the parties not told of them."""
+    made, setting = block(
+        max_degree=3, feature_share=0.5, label_share=0.4, transport=transport
+    )  # fmt: skip
+    monkeypatch.setattr(method._Rounds, "_counts", lambda self: {})
+    ((_, _, model),) = method.fit(made, [setting])
+    with pytest.raises(GraphDPError, match="counts: noise is planned but none was run"):
         calibrated.check_execution(made.calibrations[0], model.executed)
 
 
@@ -453,6 +539,15 @@ def test_a_session_that_fails_leaves_no_model(monkeypatch):
         raising=False,
     )  # fmt: skip
     with pytest.raises(GraphDPError, match=r"round 1 of features: .*nothing was forwarded"):
+        method.fit(made, [setting])
+
+
+def test_a_frame_that_is_spoiled_leaves_no_model(monkeypatch):
+    made, setting = block(max_degree=3, transport="tcp")
+    spoils = {"party 1": {"spoils": {"kind": "sums", "number": 1, "how": "a bit"}}}
+    monkeypatch.setattr(session, "Session", functools.partial(watched, spoils))
+    message = "round 2 of features: party 1 sent a frame with a wrong HMAC"
+    with pytest.raises(GraphDPError, match=message):
         method.fit(made, [setting])
 
 

@@ -457,8 +457,18 @@ def test_releases_of_one_phase_count_together():
     assert execution.together([one, SUMS, one]) == replace(SUMS, count=4)
     with pytest.raises(GraphDPError, match="no release was made"):
         execution.together([])
-    for change in ({"noise_std": 12.0}, {"sensitivity": 9.0}, {"sensitivity": None}):
-        with pytest.raises(GraphDPError, match="releases of one phase differ"):
+    laplace = replace(one, noise="laplace", records="shared by three")
+    assert execution.together([laplace, laplace]) == replace(laplace, count=2)
+    for change, words in (
+        ({"noise_std": 12.0}, r"noise std \['12.0', '13.0'\]"),
+        ({"sensitivity": 9.0}, "sensitivity"),
+        ({"sensitivity": None}, "sensitivity"),
+        ({"noise": "laplace"}, r"noise \['gaussian', 'laplace'\]"),
+        ({"records": "pairs"}, "records"),
+        ({"sampling": "poisson"}, "sampling"),
+        ({"max_grad_norm": 1.0}, "clip norm"),
+    ):
+        with pytest.raises(GraphDPError, match=f"releases of one phase differ: {words}"):
             execution.together([one, replace(one, **change)])
 
 

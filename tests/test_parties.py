@@ -13,14 +13,15 @@ from scipy import stats
 
 from graphdp.errors import GraphDPError
 from graphdp.noise import GridNoise, Words, normals
-from graphdp.parties import memory, shares
+from graphdp.parties import memory, shares, shuffler
 from graphdp.parties.fixed_point import decode, dummies, encode, party_noise, project
 from graphdp.parties.frames import Link
 from graphdp.parties.memory import InMemory
-from graphdp.parties.session import Session
+from graphdp.parties.session import PATIENCE, seconds_of_work
 from graphdp.parties.shares import Round, link_bytes, mask, split_rows, sum_by_key, uniform
 from graphdp.privacy import pair_sums
 from graphdp.privacy.mechanisms.distributed_gaussian import party_std
+from parties_watched import digests, received, watch, watched
 from test_parties_frames import SECRET, STUDY, Writer
 
 USERS, PAIRS_SENT, COLUMNS = 40, 120, 150  # three pieces
@@ -41,8 +42,9 @@ def rows_of(one, seed=0):
     return encode(project(rng.normal(size=(USERS, one.columns))), one.step_bits)
 
 
-def session(**changes):
-    return Session(*pairs(), USERS, 3, 2, NOISE, ROUNDS, **changes)
+def session(programs=None, **changes):
+    """programs: those that are watched (`parties_watched`)."""
+    return watched(programs or {}, *pairs(), USERS, 3, 2, NOISE, ROUNDS, **changes)
 
 
 # --- shares and masks -----------------------------------------------------------------------------
@@ -254,8 +256,14 @@ def test_dummies_change_no_sum_and_are_counted():
     in_memory = released(InMemory(*pairs(), USERS, 3, NOISE))
     assert all((a == b).all() for a, b in zip(found, in_memory, strict=True))
     secrets = [shares.noise_secret(NOISE, party) for party in range(3)]
-    sent = sum(dummies((secret, "dummies"), USERS, 3, 1.0).sum() for secret in secrets)
-    assert with_zeros.traffic == expected_bytes(int(sent))
+    drawn = [dummies((secret, "dummies"), USERS, 3, 1.0) for secret in secrets]
+    assert with_zeros.traffic == expected_bytes(int(np.sum(drawn)))
+    # In one process they are the same, and where there are none only pairs are counted.
+    sent = np.bincount(pairs()[1], minlength=USERS)
+    counted = InMemory(*pairs(), USERS, 3, NOISE, count_std=1.0, mean_dummies=3)
+    assert (counted.counts == sent + np.sum(drawn, axis=0)).all()
+    assert (InMemory(*pairs(), USERS, 3, NOISE).counts == sent).all()
+    assert all((a == b).all() for a, b in zip(released(counted), in_memory, strict=True))
 
 
 def test_a_round_that_is_sent_again_has_the_same_bytes():
@@ -273,9 +281,53 @@ def test_a_round_that_is_sent_again_has_the_same_bytes():
     assert other._secret != session()._secret  # fresh where none is given
 
 
-def failing(act, message, **changes):
+def test_who_gives_a_secret_once_more_gets_the_same_bytes_on_every_link(tmp_path, monkeypatch):
+    """Users, parties and shuffler, study, order, choices and masks included."""
+    monkeypatch.setattr(Link, "__init__", Link.__init__)  # put back at the end, as the other
+    monkeypatch.setattr(Link, "receive", Link.receive)
+    users, names, sent = {}, ["shuffler", "party 0", "party 1", "party 2"], []
+    watch(users, lambda *_: None)
+    for number, secret in enumerate(["one", "one", "other"]):
+        files = {name: tmp_path / f"{number} {name}" for name in names}
+        programs = {name: {"notes": str(file)} for name, file in files.items()}
+        released(session(programs, secret=secret, count_std=1.0, mean_dummies=3))
+        found = {(name, to): one for name in names for to, one in digests(files[name]).items()}
+        sent.append(found | {("users", "shuffler"): users["shuffler"].digest.hexdigest()})
+    assert sent[0] == sent[1]
+    # Of each party to server and shuffler, of these back, and of the users.
+    assert set(sent[0]) == {
+        ("users", "shuffler"), ("shuffler", "users"),
+        *(("shuffler", name) for name in names[1:]),
+        *((name, to) for name in names[1:] for to in ("server", "shuffler")),
+    }  # fmt: skip
+    differ = {link for link, one in sent[0].items() if one != sent[2][link]}
+    assert differ == set(sent[0]) - {("shuffler", "users")}  # to which nothing is sent
+
+
+def test_the_order_of_shares_is_drawn_anew_for_every_round_and_stream():
+    """That of 300 shares agrees in two of them with chance 1/300!."""
+    told = [np.zeros(n, [("sender", "u4"), ("party", "u1"), ("key", "u4")]) for n in (200, 100)]
+    for number, one in enumerate(told):
+        one["party"] = np.arange(len(one)) % 3 if number else 0
+    spec = {"secret": "s", "parties": 3}
+    rounds = [
+        Round("features", 0, 1, 1.0),
+        Round("features", 1, 1, 1.0),
+        Round("labels", 0, 1, 1.0),
+    ]
+    orders = [shuffler._order(one, spec, told) for one in rounds]
+    for order, counts in orders:
+        assert counts == [200, 100]
+        assert (np.sort(np.concatenate(order)) == np.arange(300)).all()
+        assert set(order[1]) == set(200 + np.arange(100)[np.arange(100) % 3 == 1])
+    firsts = [order[0].tolist() for order, _ in orders]
+    assert firsts[0] != firsts[1] and firsts[0] != firsts[2] and firsts[1] != firsts[2]
+    assert shuffler._order(rounds[0], spec, told)[0][0].tolist() == firsts[0]
+
+
+def failing(act, message, programs=None, **changes):
     """The seconds that the second of two rounds takes to fail, after `act` on the session."""
-    start, begun = session(**changes), []
+    start, begun = session(programs, **changes), []
 
     def rounds():
         with start:
@@ -299,25 +351,108 @@ def test_a_party_that_dies_ends_the_session_at_once():
     assert failing(kill, r"round 2 of features: .*party 1 died", timeout=60.0) < 30
 
 
-def test_a_party_that_is_silent_is_named():
+def test_a_shuffler_that_dies_ends_the_session_at_once():
+    def kill(rounds):
+        os.kill(rounds.processes["shuffler"], signal.SIGKILL)
+
+    message = r"^round 2 of features: .* is gone; shuffler died \(exit status -9\)$"
+    assert failing(kill, message, timeout=60.0) < 15
+
+
+@pytest.mark.parametrize("name", ["party 1", "shuffler"])
+def test_who_is_stopped_is_named_long_before_its_links_time_is_up(name):
+    """It is asked after 3 s, and has as many to answer."""
+
     def stop(rounds):
-        os.kill(rounds.processes["party 1"], signal.SIGSTOP)
+        os.kill(rounds.processes[name], signal.SIGSTOP)
 
-    failing(stop, r"round 2 of features: .*party 1 sent nothing for", timeout=5.0)
+    message = f"^round 2 of features: {name} does not answer$"
+    assert 6 <= failing(stop, message, timeout=60.0, patience=3.0) < 20
 
 
-def test_a_silent_user_ends_the_session_before_anything_is_forwarded():
+BY_SHUFFLER = "features: .*shuffler, round 2 .*: party 1 sent nothing for 2"
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "call", "message"),
+    [
+        ("party 1", "sum_by_key", 4, BY_SHUFFLER),
+        pytest.param("party 1", "split_rows", 4, BY_SHUFFLER, marks=pytest.mark.slow),
+        ("shuffler", "_order", 2, "features: shuffler is late: it is still at work$"),
+        ("party 1", "sum_by_key", 7, "labels: party 1 is late: it is still at work$"),
+    ],
+)
+def test_who_hangs_at_its_work_is_named_though_it_answers(name, function, call, message):
+    """And not who waits for it: by the shuffler, or by the server if that one is late or done."""
+    began, number = time.monotonic(), 1 if "labels" in message else 2
+    with pytest.raises(GraphDPError, match=f"^round {number} of {message}"):
+        released(session({name: {"hangs": [function, call]}}, timeout=2.0))
+    assert time.monotonic() - began < 25
+
+
+def test_a_party_that_is_slow_as_its_work_is_long_is_waited_for():
+    """Some 18,000 dummies take far longer than others would wait, going by 0.02 s alone."""
+    many = session(timeout=0.02, count_std=1.0, mean_dummies=150)
+    began = time.monotonic()
+    found = released(many)
+    assert time.monotonic() - began > 0.02 * max(PATIENCE.values())
+    in_memory = released(InMemory(*pairs(), USERS, 3, NOISE))
+    assert all((a == b).all() for a, b in zip(found, in_memory, strict=True))
+
+
+def test_how_long_work_may_take_follows_from_public_numbers():
+    """Bytes of the widest piece, at 5 MB a second; `timeout` comes on top, and is 20 s."""
+    sent = link_bytes(PAIRS_SENT, 3 * USERS * 7, USERS, 64, 3, 2)
+    work = sum(sent.values()) / 5e6
+    assert seconds_of_work(PAIRS_SENT, 3 * USERS * 7, USERS, 64, 3, 2) == work > 0.4
+    assert session(count_std=1.0, mean_dummies=7)._timeout == 20 + work
+    assert session()._timeout < 20.1
+    # Cora's sizes with the dummies of three parties, 42 a key: minutes.
+    assert 120 < seconds_of_work(10_556, 341_313, 2_708, 64, 3, 2) < 180
+
+
+def test_parties_hear_nothing_of_a_round_before_all_of_it_is_checked(tmp_path):
+    """In which a user is silent, or sent other pairs than it says."""
+
     def mute(rounds):
         rounds.silent.add(3)
 
-    failing(mute, r"round 2 of features: .*user 3 is silent \(1 in all\); nothing was forwarded")
-
-
-def test_a_user_that_sends_other_pairs_than_it_says_ends_the_session():
     def more(rounds):
         rounds._said = rounds._said + (np.arange(USERS) == 5)
 
-    failing(more, r"user 5 sent other pairs than it said; nothing was forwarded")
+    for act, message in (
+        (mute, r"round 2 of features: .*user 3 is silent \(1 in all\); nothing was forwarded"),
+        (more, r"user 5 sent other pairs than it said; nothing was forwarded"),
+    ):
+        notes = {f"party {p}": {"notes": str(tmp_path / f"{p}")} for p in range(3)}
+        failing(act, message, notes)
+        for party in range(3):
+            assert received(tmp_path / f"{party}") == {0: {"keys", "pairs"}}
+
+
+TO_SERVER = ("party 1", "server", "sums", "^round 2 of features: party 1 sent ")
+WRONG = "a frame with a wrong HMAC"
+
+
+@pytest.mark.parametrize(
+    ("name", "to", "kind", "told", "how", "why"),
+    [
+        (*TO_SERVER, "a bit", WRONG),
+        (*TO_SERVER, "its HMAC", WRONG),
+        (*TO_SERVER, "sent twice", "frame 0 twice"),
+        (*TO_SERVER, "round", "sums 0 of stream 0, round 3; sums 0 of stream 0, round 2 is due"),
+        (*TO_SERVER, "rows", "39 rows of 64 columns in 20480 bytes"),
+        (*TO_SERVER, "columns", "40 rows of 3 columns"),
+        (*TO_SERVER, "study", "a frame of another study"),
+        ("party 1", "shuffler", "pairs", "shuffler, round 2 .*: party 1 sent ", "a bit", WRONG),
+        ("shuffler", "party 2", "pairs", "party 2, round 2 .*: shuffler sent ", "a bit", WRONG),
+        ("shuffler", "party 2", "keys", "party 2, round 2 .*: shuffler sent ", "a bit", WRONG),
+    ],
+)
+def test_a_frame_that_is_spoiled_on_its_way_ends_the_session(name, to, kind, told, how, why):
+    spoils = {name: {"spoils": {"kind": kind, "number": 1, "how": how}, "to": to}}
+    more = {"count_std": 1.0, "mean_dummies": 3}
+    assert failing(lambda _: None, f"{told}{why}", spoils, **more) < 15
 
 
 def test_a_user_that_falls_silent_within_a_round_ends_it_before_that_piece_is_forwarded():

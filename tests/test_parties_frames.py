@@ -103,3 +103,21 @@ def test_who_sends_nothing_is_named():
 
     with pytest.raises(ProtocolError, match=r"shuffler sent nothing for 0\.05 s"):
         asyncio.run(read())
+
+
+def test_a_link_that_was_given_up_while_it_is_waited_for_is_gone():
+    """An encrypted one then has no socket any more."""
+
+    class Lost(Writer):
+        def get_extra_info(self, name):
+            return None
+
+    async def read():
+        reader = asyncio.StreamReader()
+        link = Link(reader, Lost(), SECRET, "party 0", "shuffler", STUDY, 20.0)
+        lost = TimeoutError(110, "Connection timed out")
+        asyncio.get_running_loop().call_later(1.5, reader.set_exception, lost)
+        await link.receive(PAIRS)
+
+    with pytest.raises(ProtocolError, match="shuffler is cut off"):
+        asyncio.run(read())

@@ -98,7 +98,9 @@ def build_parser() -> argparse.ArgumentParser:
         if option.type is bool:
             group.add_argument(flag, dest=name, action="store_true", default=None, help=words)
         else:
-            kind = {"choices": option.choices} if option.choices else {"type": option.type}
+            # What a method's own choices are its settings say.
+            known = f"{{{','.join(option.choices)}}}"
+            kind = {"metavar": known} if option.choices else {"type": option.type}
             group.add_argument(flag, dest=name, help=words, **kind)
     command.add_argument("--json", action="store_true", help="print one JSON object")
     command = commands.add_parser(
@@ -243,6 +245,7 @@ def render(calibration: Calibration) -> str:
     lines = [
         f"{plan.method}, {plan.level} level, {plan.basis}: {claim}",
         f"noise multiplier: {'none, nothing is released' if noise is None else f'{noise:.6g}'}",
+        *_deviations(calibration),
         "",
         f"{'accountant':<15}{'epsilon':>10}{'delta':>9}{'order':>7}  method",
     ]
@@ -289,6 +292,19 @@ def _noise(result: Calibration) -> dict[str, Any]:
     ]
     found = {one.get("noise_std") for one in releases}
     return {"noise_std": found.pop() if len(found) == 1 else None, "releases": releases}
+
+
+def _deviations(result: Calibration) -> list[str]:
+    """Of each release with Gaussian noise its σ, in words; and who draws what, if several do."""
+    lines = []
+    for one in _noise(result)["releases"] if result.noise_multiplier else ():
+        levels = {name: std for name, std in one.items() if name.startswith("noise_std")}
+        words = [
+            f"{name.removeprefix('noise_std_').replace('_', ' ')} {std:.6g}"
+            for name, std in levels.items()
+        ]
+        lines += [f"{', '.join(words)}: {one['query']}"] if words else []
+    return lines
 
 
 def _calibrate(arguments: argparse.Namespace) -> str:

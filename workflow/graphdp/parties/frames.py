@@ -14,7 +14,6 @@ import hmac
 import socket
 import ssl
 import struct
-import time
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
@@ -43,8 +42,16 @@ _REPEATS = 5
 _CUT = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN)
 
 
+#: Names of the ends that this process waits for just now.
+WAITS_FOR: set[str] = set()
+
+
 class ProtocolError(GraphDPError):
     """A frame that is refused, or an end of a link that is gone or silent."""
+
+
+class LateError(ProtocolError):
+    """An end of a link that is silent."""
 
 
 def link_key(secret: str, sender: str, receiver: str) -> bytes:
@@ -176,15 +183,16 @@ class Link:
 
     async def _in_time(self, step: Coroutine, did: str) -> Any:
         """What a step of reading or writing gives. Raises `ProtocolError` if the other end is gone,
-        its machine cut off, or time is up."""
-        waiting, until = asyncio.ensure_future(step), time.monotonic() + self._timeout
+        its machine cut off, or time is up: seconds that this process waited, not those in which it
+        was stopped or at work itself."""
+        waiting, left = asyncio.ensure_future(step), self._timeout
+        WAITS_FOR.add(self.other)
         try:
             while not waiting.done():
-                left = until - time.monotonic()
                 if left <= 0:
-                    nothing = f"{self.other} {did} nothing for {self._timeout:g} s"
-                    raise ProtocolError(nothing)
+                    raise LateError(f"{self.other} {did} nothing for {self._timeout:.3g} s")
                 await asyncio.wait({waiting}, timeout=min(left, 1.0))
+                left -= 1.0
                 if not waiting.done() and _is_cut(self._writer):
                     raise ProtocolError(f"{self.other} is cut off")
             return waiting.result()
@@ -192,6 +200,7 @@ class Link:
             cut = getattr(error, "errno", None) in _CUT
             raise ProtocolError(f"{self.other} is {'cut off' if cut else 'gone'}") from None
         finally:
+            WAITS_FOR.discard(self.other)
             waiting.cancel()
 
     def close(self) -> None:
@@ -209,10 +218,12 @@ def keep_alive(writer: asyncio.StreamWriter) -> None:
 
 
 def _is_cut(writer: asyncio.StreamWriter) -> bool:
-    """Whether what was sent is repeated in vain; False where the system does not tell."""
-    if not hasattr(socket, "TCP_INFO"):
+    """Whether what was sent is repeated in vain; False where the system does not tell, and of a
+    link that was given up just now, as its reader says."""
+    link = writer.get_extra_info("socket")
+    if link is None or not hasattr(socket, "TCP_INFO"):
         return False
-    info = writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 8)
+    info = link.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 8)
     return info[2] >= _REPEATS  # tcpi_retransmits
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 from scipy import sparse
 
-from graphdp.parties.fixed_point import party_noise
-from graphdp.parties.shares import Round, noise_name, noise_secret
+from graphdp.parties.fixed_point import dummies, party_noise
+from graphdp.parties.shares import Round, dummies_name, noise_name, noise_secret
 
 #: Columns that are added up together: a cache holds them for all users of a middling graph.
 _COLUMNS = 32
@@ -15,15 +15,29 @@ _EXACT = 1 << 29
 class InMemory:
     """Sums by key with the noise of all parties.
 
-    senders, keys: the pairs, int (P,) each. name: of the noise's streams.
+    senders, keys: the pairs, int (P,) each. name: of the noise's streams. count_std, mean_dummies:
+    as `session.Session` has them. `counts`: how many pairs arrive for each key, dummies of all
+    parties included, int64 (n,); a party sees as many where shares go to all.
     """
 
     def __init__(
-        self, senders: np.ndarray, keys: np.ndarray, num_keys: int, parties: int, name: tuple
+        self,
+        senders: np.ndarray,
+        keys: np.ndarray,
+        num_keys: int,
+        parties: int,
+        name: tuple,
+        *,
+        count_std: float = 0.0,
+        mean_dummies: int = 0,
     ):
         ones = np.ones(len(keys), np.float64 if len(keys) < _EXACT else np.int64)
         self._pairs = sparse.csr_matrix((ones, (keys, senders)), shape=(num_keys, num_keys))
         self._secrets = [noise_secret(name, party) for party in range(parties)]
+        self.count_std = count_std
+        self.counts = np.bincount(keys, minlength=num_keys)
+        for secret in self._secrets if count_std else ():
+            self.counts += dummies(dummies_name(secret), num_keys, mean_dummies, count_std)
 
     def __enter__(self) -> "InMemory":
         return self

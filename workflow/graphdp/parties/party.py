@@ -31,6 +31,7 @@ from graphdp.parties.shares import (
     VALUE_BYTES,
     Round,
     choose_parties,
+    dummies_name,
     mask,
     noise_name,
     split_rows,
@@ -90,7 +91,7 @@ async def work(spec: dict[str, Any]) -> None:
                 await send_values(server, piece, total[None], SUMS)
         except ProtocolError as error:
             raise ProtocolError(f"{own}, {one.words}: {error}") from None
-    say({"server": server.sent, "shuffler": shuffler.sent})
+    say({"sent": {"server": server.sent, "shuffler": shuffler.sent}})
     server.close()
     shuffler.close()
 
@@ -133,7 +134,7 @@ def _own_pairs(spec: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     if not spec["count_std"]:
         return np.zeros(0, np.uint32), np.zeros((0, spec["shares"]), np.uint8)
     drawn = dummies(
-        (spec["noise"], "dummies"), spec["num_keys"], spec["mean_dummies"], spec["count_std"]
+        dummies_name(spec["noise"]), spec["num_keys"], spec["mean_dummies"], spec["count_std"]
     )
     keys = np.repeat(np.arange(spec["num_keys"], dtype=np.uint32), drawn)
     chosen = choose_parties(

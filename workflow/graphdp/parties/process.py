@@ -3,6 +3,9 @@
 They read what they have to know as one JSON object from their standard input, which stays open for
 as long as it is needed that they go on: when it closes, they end at once. So nothing is left where
 whoever started them is killed, or what started them there (ssh, srun) passes no signal on.
+
+A line on it asks whom they wait for. They answer whatever they are at, so that who is at work and
+who is stopped can be told apart.
 """
 
 import asyncio
@@ -14,6 +17,7 @@ from threading import Thread
 from typing import Any
 
 from graphdp.errors import GraphDPError
+from graphdp.parties.frames import WAITS_FOR
 
 #: Before what a process says: what ssh, srun and a shell's start say besides stands without it.
 MARK = "graphdp> "
@@ -21,7 +25,13 @@ MARK = "graphdp> "
 
 def say(what: Any) -> None:
     """Tell who started this process, as JSON."""
-    print(MARK + json.dumps(what), flush=True)
+    sys.stdout.write(f"{MARK}{json.dumps(what)}\n")  # one write: two threads may say something
+    sys.stdout.flush()
+
+
+def answer(number: str) -> str:
+    """What the answer to a question of that number is called."""
+    return f"answer {number}"
 
 
 def heard(line: str) -> str | None:
@@ -44,12 +54,13 @@ def _told() -> dict[str, Any]:
     line = sys.stdin.readline()
     if not line.endswith("\n"):
         raise GraphDPError("standard input ended at once; launch has to pass it on, as ssh does")
-    Thread(target=_end_with_input, daemon=True).start()
+    Thread(target=_answer_until_input_ends, daemon=True).start()
     return json.loads(line)
 
 
-def _end_with_input() -> None:
-    """Ends the process, whatever it does just now, when its standard input does."""
-    while os.read(0, 1 << 12):
-        pass
+def _answer_until_input_ends() -> None:
+    """Says whom the process waits for when it is asked; ends it, whatever it does just now, when
+    its standard input ends."""
+    while asked := os.read(0, 1 << 12).decode().split():
+        say({answer(asked[-1]): list(WAITS_FOR)})
     os._exit(1)

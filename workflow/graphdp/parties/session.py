@@ -7,6 +7,7 @@ others, and every pair of ends has agreed on its secret beforehand. Here the ses
 import asyncio
 import contextlib
 import json
+import math
 import secrets as tokens
 from collections.abc import Coroutine, Sequence
 from dataclasses import asdict
@@ -15,28 +16,35 @@ from typing import Any
 import numpy as np
 
 from graphdp.errors import GraphDPError
-from graphdp.parties.frames import DONE, SUMS, Link, ProtocolError
+from graphdp.parties.frames import DONE, SUMS, LateError, Link, ProtocolError
 from graphdp.parties.party import connect, send_keys, send_values, values_of
 from graphdp.parties.places import command
-from graphdp.parties.process import heard
+from graphdp.parties.process import answer, heard
 from graphdp.parties.shares import (
     STREAMS,
     Round,
     choose_parties,
+    link_bytes,
     noise_secret,
     split_rows,
 )
 from graphdp.parties.shuffler import SILENT, accept, all_there
 
 #: Who waits for whom, in multiples of the session's timeout: so that who is really late is named.
+#: Users may be long between two rounds, and the parties wait for them at the shuffler.
 PATIENCE = {
     ("shuffler", "party"): 1,
     ("server", "party"): 2,
+    ("users", "shuffler"): 2,
     ("shuffler", "users"): 4,
     ("party", "shuffler"): 5,
     ("party", "server"): 5,
-    ("users", "shuffler"): 5,
 }
+#: Seconds after which processes are asked whether they are there, and again after each answer.
+_ASK_AFTER = 3.0
+#: Bytes of a round's piece, over all links, that are got through in a second at the very least. A
+#: busy core gets through some 100 MB of them, shares, noise, masks and HMACs included.
+_LEAST_RATE = 5e6
 #: Seconds in which processes have ended after they were told to.
 _GRACE = 3.0
 
@@ -48,9 +56,12 @@ class Session:
     rounds: all that will be asked for, in order. count_std: a party's σ of its dummies, 0 for none;
     mean_dummies: k0. host: where this process listens. hosts: where the shuffler runs and listens,
     and where the parties run; all here if not given. launch: what starts a program on a host
-    (`places.command`). tls: paths of "certificate", "key" and "authority". timeout: seconds
-    (`PATIENCE`). secret: of shares, order and choice of parties, fresh if not given; who gives the
-    same once more gets the same frames.
+    (`places.command`). tls: paths of "certificate", "key" and "authority". timeout: seconds that a
+    process may be late, besides the longest that the work of a piece takes (`seconds_of_work`);
+    others wait for multiples of both (`PATIENCE`). patience: seconds within which a process has to
+    answer that it is there, whatever it is at. secret: of all secrets, shares, masks, order and
+    choice of parties, fresh if not given. Who gives the same once more, with the same rows, gets
+    the same frames on every link; with others, shares of both would tell how they differ.
 
     Raises `GraphDPError` if a process fails, and says which one and in which round.
     """
@@ -72,6 +83,7 @@ class Session:
         launch: str = "",
         tls: dict[str, str] | None = None,
         timeout: float = 20.0,
+        patience: float = 10.0,
         start_timeout: float = 120.0,
         secret: str = "",
     ):
@@ -79,11 +91,16 @@ class Session:
         self._said = np.bincount(senders, minlength=num_keys)
         self._parties, self._shares = parties, shares
         self._noise, self._due = noise, list(rounds)
-        self._dummies = {"count_std": count_std, "mean_dummies": mean_dummies}
+        self.count_std, self._mean_dummies = count_std, mean_dummies
         self._host, self._tls, self._start_with = host, tls, launch
         ends = ["shuffler", *(f"party {p}" for p in range(parties))]
         self._hosts = dict(zip(ends, hosts or [host] * len(ends), strict=True))
-        self._timeout, self._start_timeout = timeout, start_timeout
+        columns = max((piece.columns for one in rounds for piece in one.pieces), default=0)
+        zeros = parties * num_keys * mean_dummies
+        work = seconds_of_work(len(keys), zeros, num_keys, columns, parties, shares)
+        self._timeout, self._start_timeout = timeout + work, start_timeout
+        self._patience, self._asked = patience, 0
+        self._heard: dict[str, dict[str, Any]] = {name: {} for name in ends}
         self._secret = secret or tokens.token_hex(32)
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._links: dict[str, Link] = {}
@@ -112,7 +129,7 @@ class Session:
         are due."""
         if not self._due or one != self._due[0]:
             raise GraphDPError(f"{one.words} is not due")
-        self._run(self._round(one, rows))
+        self._run(self._while_all_answer(one, rows))
         self._due.pop(0)
         return rows
 
@@ -129,7 +146,7 @@ class Session:
 
     async def _start(self) -> None:
         names = [f"party {p}" for p in range(self._parties)]
-        study = tokens.token_hex(16)
+        study = self._keyed("study")
         ends = ["users", "shuffler", "server", *names]
         secret = {
             frozenset((a, b)): self._keyed(a, b) for i, a in enumerate(ends) for b in ends[i + 1 :]
@@ -159,10 +176,10 @@ class Session:
         own = spec("server", {}, True)
         listening, ready = await accept(own, "server", names, self._links)
         port = listening.sockets[0].getsockname()[1]
-        first = await self._launch("shuffler", spec("shuffler", {}, True))
+        await self._launch("shuffler", spec("shuffler", {}, True))
         addresses = {
             "server": (self._host, port),
-            "shuffler": (self._hosts["shuffler"], await self._port(first)),
+            "shuffler": (self._hosts["shuffler"], await self._port()),
         }
         for number, name in enumerate(names):
             seeds = {
@@ -171,7 +188,13 @@ class Session:
                 if other != number
             }
             noise = noise_secret(self._noise, number)
-            more = {"party": number, "seeds": seeds, "noise": noise, **self._dummies}
+            more = {
+                "party": number,
+                "seeds": seeds,
+                "noise": noise,
+                "count_std": self.count_std,
+                "mean_dummies": self._mean_dummies,
+            }
             await self._launch(name, spec(name, addresses) | more)
         to_shuffler = connect(spec("users", addresses), "shuffler", "users")
         self._users = await self._while_all_live(to_shuffler)
@@ -204,26 +227,71 @@ class Session:
             await process.stdin.drain()
         return process
 
-    async def _port(self, process: asyncio.subprocess.Process) -> int:
+    async def _port(self) -> int:
         """Where the shuffler listens, which it says first."""
-        said = await self._hear(process, self._start_timeout)
+        said = await self._hear("shuffler", "port", self._start_timeout)
         if said is None:
             raise ProtocolError(f"the shuffler did not start in {self._start_timeout:g} s")
-        return said["port"]
+        return said
 
-    async def _hear(self, process: asyncio.subprocess.Process, patience: float) -> Any:
-        """What a process says next, or None. What its launcher says besides is passed over."""
+    async def _hear(self, name: str, what: str, patience: float) -> Any:
+        """What a process says of `what`, or None after so many seconds of waiting or if it ends.
+        What its launcher says besides is passed over."""
+        output, said = self._processes[name].stdout, self._heard[name]
 
         async def read() -> Any:
-            while line := await process.stdout.readline():
-                if (said := heard(line.decode(errors="replace"))) is not None:
-                    return json.loads(said)
-            return None
+            while what not in said and (line := await output.readline()):
+                told = heard(line.decode(errors="replace"))
+                said.update({} if told is None else json.loads(told))
+            return said.pop(what, None)
 
+        reading = asyncio.ensure_future(read())
         try:
-            return await asyncio.wait_for(read(), patience)
-        except TimeoutError:
+            # Second by second: one of them may be long, if this process is at work itself.
+            for _ in range(math.ceil(patience)):
+                if (await asyncio.wait({reading}, timeout=1.0))[0]:
+                    return reading.result()
             return None
+        finally:
+            reading.cancel()
+
+    async def _ask(self) -> dict[str, list[str] | None]:
+        """Process -> whom it waits for just now, none if it is at work; None without an answer.
+        Those that have ended are left out."""
+        self._asked += 1
+        number = str(self._asked)
+        for process in self._processes.values():
+            process.stdin.write(f"{number}\n".encode())
+        hear = (self._hear(name, answer(number), self._patience) for name in self._processes)
+        found = dict(zip(self._processes, await asyncio.gather(*hear), strict=True))
+        return {
+            name: waits
+            for name, waits in found.items()
+            if waits is not None or not self._processes[name].stdout.at_eof()
+        }
+
+    async def _while_all_answer(self, one: Round, rows: np.ndarray) -> None:
+        """A round. Raises `ProtocolError` as soon as a process does not answer or has failed, even
+        if nobody waits for it here; and names who is at work if another is late for that."""
+        step, asking = asyncio.ensure_future(self._round(one, rows)), None
+        try:
+            while not (await asyncio.wait({step}, timeout=_ASK_AFTER))[0]:
+                asking = asyncio.ensure_future(self._ask())
+                await asyncio.wait({step, asking}, return_when=asyncio.FIRST_COMPLETED)
+                if step.done():
+                    break
+                if silent := _silent(asking.result()):
+                    raise ProtocolError(silent)
+                if failed := [name for name, p in self._processes.items() if p.returncode]:
+                    raise ProtocolError(f"{failed[0]} is gone")
+            step.result()
+        except LateError as error:
+            await _cancelled(asking)
+            raise ProtocolError(f"{one.words}: {_late(await self._ask()) or error}") from None
+        except ProtocolError as error:
+            raise ProtocolError(f"{one.words}: {error}") from None
+        finally:
+            await _cancelled(step, asking)
 
     async def _while_all_live(self, what: Coroutine) -> Any:
         """What a step of the start gives. Raises `ProtocolError` as soon as a process ends."""
@@ -238,13 +306,10 @@ class Session:
         raise ProtocolError(f"{ends[done.pop()]} ended before all were connected")
 
     async def _round(self, one: Round, rows: np.ndarray) -> None:
-        try:
-            await self._announce(one)
-            for piece in one.pieces:
-                await self._send(piece, rows)
-                rows[:, piece.place] = await self._sums(piece)
-        except ProtocolError as error:
-            raise ProtocolError(f"{one.words}: {error}") from None
+        await self._announce(one)
+        for piece in one.pieces:
+            await self._send(piece, rows)
+            rows[:, piece.place] = await self._sums(piece)
 
     def _in_order(self) -> list[Link]:
         return [self._links[f"party {p}"] for p in range(self._parties)]
@@ -283,11 +348,11 @@ class Session:
     async def _finish(self) -> None:
         """Wait for the processes, and note what went over which link."""
         said = {}
-        for name, process in self._processes.items():
-            said[name] = await self._hear(process, 5 * self._timeout)
+        for name in self._processes:
+            said[name] = await self._hear(name, "sent", self._timeout)
             if said[name] is None:
                 raise ProtocolError(f"{name} did not say what it sent")
-        await self._wait_for_processes(5 * self._timeout)
+        await self._wait_for_processes(self._timeout)
         parties = [f"party {p}" for p in range(self._parties)]
         self.traffic = {
             "users to shuffler": sum(self._users.sent.values()),
@@ -354,3 +419,34 @@ class Session:
             _, others = await asyncio.wait(waits, timeout=most)
             for other in others:
                 other.cancel()
+
+
+def seconds_of_work(
+    pairs: int, dummies: int, num_keys: int, columns: int, parties: int, shares: int
+) -> float:
+    """The longest that a piece of a round may take all processes together, of public numbers.
+
+    pairs: that users send, dummies: that parties add. columns: of the piece.
+    """
+    sent = link_bytes(pairs, dummies, num_keys, columns, parties, shares)
+    return sum(sent.values()) / _LEAST_RATE
+
+
+def _silent(answers: dict[str, list[str] | None]) -> str:
+    """Who does not answer, in words; or nothing."""
+    names = ", ".join(name for name, waits in answers.items() if waits is None)
+    return f"{names} does not answer" if names else ""
+
+
+def _late(answers: dict[str, list[str] | None]) -> str:
+    """Who does not answer, else who is at work while all others wait; or nothing."""
+    at_work = ", ".join(name for name, waits in answers.items() if waits == [])
+    return _silent(answers) or (f"{at_work} is late: it is still at work" if at_work else "")
+
+
+async def _cancelled(*steps: asyncio.Future | None) -> None:
+    """End what is under way of steps."""
+    left = [step for step in steps if step is not None]
+    for step in left:
+        step.cancel()
+    await asyncio.gather(*left, return_exceptions=True)

@@ -65,6 +65,11 @@ def noise_name(secret: str, one: Round) -> tuple:
     return secret, one.stream, one.number, one.start
 
 
+def dummies_name(secret: str) -> tuple:
+    """What names a party's dummies."""
+    return secret, "dummies"
+
+
 def uniform(name: tuple, shape: tuple[int, ...]) -> np.ndarray:
     """Uniform numbers modulo 2⁶⁴, uint64 of `shape`: AES-256 in counter mode under a name's key."""
     found = np.empty(shape, np.uint64)

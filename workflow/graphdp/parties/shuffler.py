@@ -97,7 +97,7 @@ async def work(spec: dict[str, Any]) -> None:
                 await _forward(piece, [links[name] for name in others], counts, order)
         except ProtocolError as error:
             raise ProtocolError(f"shuffler, {one.words}: {error}") from None
-    say({name: links[name].sent for name in parties})
+    say({"sent": {name: links[name].sent for name in parties}})
     for name in parties:
         links[name].close()
     listening.close()

@@ -6,7 +6,7 @@ nothing else, and writes down what it did in the same terms. A row exists only i
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from graphdp.errors import GraphDPError
@@ -98,19 +98,22 @@ def check(planned: Mapping[str, Execution], executed: Mapping[str, Execution]) -
 
 
 def together(releases: list[Execution]) -> Execution:
-    """Several Gaussian releases of one phase as one. Raises `GraphDPError` if they differ in σ or
-    sensitivity, or if there are none."""
+    """Several releases of one phase as one. Raises `GraphDPError` if they differ in anything but
+    how many they are, or if there are none."""
     if not releases:
         raise GraphDPError("no release was made where the plan has some")
-    kinds = {(one.sampling, one.noise_std, one.sensitivity) for one in releases}
-    if len(kinds) > 1:
-        raise GraphDPError(
-            f"releases of one phase differ in their noise: {sorted(map(str, kinds))}"
-        )
-    ((sampling, noise_std, sensitivity),) = kinds
+    first = releases[0]
+    differ = [
+        f"{_WORDS[one.name]} {sorted({str(getattr(release, one.name)) for release in releases})}"
+        for one in fields(Execution)
+        if one.compare
+        and one.name != "count"
+        and any(getattr(release, one.name) != getattr(first, one.name) for release in releases)
+    ]
+    if differ:
+        raise GraphDPError(f"releases of one phase differ: {', '.join(differ)}")
     count = sum(one.count for one in releases)
-    draws = sum(one.draws for one in releases)
-    return Execution(sampling, count, noise_std, sensitivity=sensitivity, draws=draws)
+    return replace(first, count=count, draws=sum(one.draws for one in releases))
 
 
 def packed(name: str, executed: Mapping[str, Execution]) -> dict[str, "np.ndarray"]:

@@ -6,7 +6,7 @@ the authors' code runs it.
 
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from graphdp.methods.card import ROWS, Card, Stage, whole
 from graphdp.methods.settings import NonNegativeInt, PositiveFloat, PositiveInt, Settings
@@ -64,10 +64,10 @@ class Shared(Training):
     label_share: PositiveFloat | None = Field(
         None, description="of μ², for the labels; what both leave hides the numbers of pairs"
     )
-    transport: Literal["tcp"] | None = Field(
+    transport: Literal["memory", "tcp"] | None = Field(
         None,
-        description="tcp: parties and shuffler are processes of their own; if not given their sums "
-        "are made in one process, with the same result",
+        description="tcp: parties and shuffler are processes of their own; memory, or not given: "
+        "their sums are made in one process, with the same result",
     )
     listen: str | None = Field(
         None,
@@ -90,6 +90,11 @@ class Shared(Training):
         "links",
     )
 
+    @field_validator("transport")
+    @classmethod
+    def _omit_default_transport(cls, value: str | None) -> str | None:
+        return None if value == "memory" else value
+
     @model_validator(mode="after")
     def _links_are_of_processes(self) -> "Shared":
         for name in ("listen", "hosts", "launch", "tls"):
@@ -111,6 +116,16 @@ class Edge(Shared):
         description="D is this quantile of the lengths of lists, for a twentieth of μ²; in place "
         "of max_degree",
     )
+    adjacency: Literal["edge_undirected"] | None = Field(
+        None,
+        description="what the claim is about: an undirected edge; its line for edge_directed "
+        "follows from the same noise",
+    )
+
+    @field_validator("adjacency")
+    @classmethod
+    def _omit_only_adjacency(cls, value: str | None) -> None:
+        return None
 
 
 class Node(Shared):

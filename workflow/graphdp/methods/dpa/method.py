@@ -18,7 +18,7 @@ alone; `plan.py` has what that costs, `official.py` that method.
 """
 
 import contextlib
-from dataclasses import replace
+import math
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ from graphdp.parties.fixed_point import decode, encode, project
 from graphdp.parties.shares import Round
 from graphdp.privacy import calibrated, execution
 from graphdp.privacy.execution import Execution
-from graphdp.privacy.mechanisms.distributed_gaussian import party_std
+from graphdp.privacy.mechanisms.distributed_gaussian import party_std, shared_by
 from graphdp.privacy.pair_sums import FRACTION_BITS, check_ring, mean_dummies
 from graphdp.privacy.protection import edges_alone
 from graphdp.rng import stream_seed
@@ -162,7 +162,7 @@ class _Rounds:
         return Round(stream, number, columns, self._of_a_party(run.noise_std))
 
     def _of_a_party(self, noise_std: float) -> float:
-        return party_std(noise_std, self._setting["parties"], self._setting["colluding"])
+        return party_std(noise_std, *self._sizes())
 
     def _connected(self, name: tuple) -> Any:
         parties = self._setting["parties"]
@@ -179,20 +179,20 @@ class _Rounds:
             )
         from graphdp.parties.memory import InMemory
 
-        return InMemory(self._senders, self._keys, self._n, parties, name)
+        return InMemory(self._senders, self._keys, self._n, parties, name, **counts)
 
     def _counts(self) -> dict[str, Any]:
         """How the parties draw dummies, if they do: pairs of zeros, of which no sum tells."""
         run = self._runs.get(COUNTS)
         if run is None or LENGTHS in {one.stream for one in self._due}:
             return {}
-        self._drawn[COUNTS] = [_drawn(run, self._n * self._setting["parties"])]
-        sizes = self._setting["parties"], self._setting["colluding"]
-        mean = mean_dummies(run.noise_std, *sizes)
+        mean = mean_dummies(run.noise_std, *self._sizes())
         return {"count_std": self._of_a_party(run.noise_std), "mean_dummies": mean}
 
     def __enter__(self) -> "_Rounds":
         self._add_up = self._transport.__enter__()
+        if self._runs and self._add_up.count_std:
+            self._note(COUNTS, self._add_up.count_std, self._n)
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -216,28 +216,40 @@ class _Rounds:
         seen = rows.copy() if self._observe else None
         sums = self._add_up.add_up(one, encode(rows, one.step_bits, out=rows.view(np.int64)))
         decode(sums, out=rows)
-        drawn = _drawn(self._runs[phase], self._setting["parties"] * rows.size)
-        self._drawn.setdefault(phase, []).append(drawn)
+        self._note(phase, one.party_std, rows.size)
         if self._observe:
             self._observe(phase, [self._seed], seen, rows.copy())
 
+    def _note(self, phase: str, own: float, size: int) -> None:
+        """Write down one release, of `size` numbers on each of which every party put noise of
+        deviation `own`: the σ that the colluders do not know of it, to the bit where it is the
+        plan's."""
+        run, parties, colluding = self._runs[phase], *self._sizes()
+        std = run.noise_std
+        if own != party_std(std, parties, colluding):
+            std = own * math.sqrt(parties - colluding)
+        done = Execution(
+            "none",
+            1,
+            std,
+            sensitivity=run.sensitivity,
+            records=shared_by(parties, colluding),
+            draws=parties * size,
+        )
+        self._drawn.setdefault(phase, []).append(done)
+
+    def _sizes(self) -> tuple[int, int]:
+        return self._setting["parties"], self._setting["colluding"]
+
     def executed(self) -> dict[str, Execution]:
         """What was drawn, by phase of the plan."""
-        return {
-            phase: replace(execution.together(drawn), records=drawn[0].records)
-            for phase, drawn in self._drawn.items()
-        }
+        return {phase: execution.together(drawn) for phase, drawn in self._drawn.items()}
 
 
 def _phase(stream: str, number: int) -> str:
     if stream == "features":
         return LATER if number else FIRST
     return {"labels": LABELS, LENGTHS: LENGTHS}[stream]
-
-
-def _drawn(run: Execution, draws: int) -> Execution:
-    """One release of a phase, as it was run."""
-    return replace(run, count=1, draws=draws)
 
 
 def _matrix(senders: np.ndarray, keys: np.ndarray, n: int) -> Any:

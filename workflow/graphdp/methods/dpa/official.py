@@ -17,6 +17,7 @@ other degrees for d; of what is `public` features or labels have no noise, and e
 """
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,7 @@ def _noisy(rows: np.ndarray, run: Execution, name: tuple) -> tuple[np.ndarray, E
     from graphdp.noise import GridNoise, add_noise
 
     if run.noise == "laplace":
-        return _with_laplace(rows, run.noise_std / math.sqrt(2), name), run
+        return _with_laplace(rows, run.noise_std / math.sqrt(2), name), replace(run, count=1)
     noisy = add_noise(rows, run.noise_std, GridNoise([name]))
     drawn = Execution("none", 1, run.noise_std, sensitivity=run.sensitivity, draws=int(noisy.size))
     return noisy, drawn

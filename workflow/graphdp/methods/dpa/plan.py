@@ -37,14 +37,16 @@ NODE_ADJACENCIES = ("participant", "node_replace")
 
 ADVERSARY = (
     "The server, any users and at most {colluding} of the {parties} parties together follow the "
-    "protocol and try to learn more; {shares} shares hide a row from them."
+    "protocol and try to learn more{without}; {shares} shares hide a row from them."
 )
+WITHOUT_COUNTS = ", from all they see but the numbers of pairs that arrive for a key"
 SHUFFLER_IS_TRUSTED = (
     "The shuffler is trusted and colludes with nobody: it sees who sends how many pairs."
 )
 COUNTS_ARE_BARE = (
     "How many pairs arrive for a key is not hidden: there are no dummies, and every party sees it. "
-    "So the claim is against the server and users; a party learns in-degrees."
+    "So a party learns in-degrees, which the claim leaves out: of all that is seen it holds "
+    "against the server and users alone."
 )
 COUNTS_ARE_NOISY = (
     "The parties draw the dummies, which are kept in all rounds as is the choice of parties; that "
@@ -138,7 +140,10 @@ def dpa_plan(
                 f"dpa: adjacency is {adjacency!r}; choose one of {', '.join(NODE_ADJACENCIES)}"
             )
     elif adjacency not in (None, "edge_undirected"):
-        raise GraphDPError(f"dpa, edge level: adjacency is {adjacency!r}; leave it out")
+        raise GraphDPError(
+            f"dpa, edge level: adjacency is {adjacency!r}; noise is calibrated for edge_undirected "
+            f"(at node level for {' or '.join(NODE_ADJACENCIES)}): leave it out"
+        )
     else:
         adjacency = "edge_undirected"
     if degree_quantile is not None:
@@ -179,7 +184,12 @@ def dpa_plan(
         basis="corrected",
         status="conditional",
         assumptions=(
-            ADVERSARY.format(parties=parties, shares=shares, colluding=colluding),
+            ADVERSARY.format(
+                parties=parties,
+                shares=shares,
+                colluding=colluding,
+                without="" if COUNTS in units else WITHOUT_COUNTS,
+            ),
             SHUFFLER_IS_TRUSTED,
             LINKS_ARE_PRIVATE,
             COUNTS_ARE_NOISY if COUNTS in units else COUNTS_ARE_BARE,

@@ -33,7 +33,9 @@ def check_parties(parties: int, shares: int, colluding: int) -> None:
         raise GraphDPError(
             f"shares is {shares} with {parties} parties; give at least 2 and at most parties"
         )
-    if not 0 <= colluding < shares:
+    if colluding < 0:
+        raise GraphDPError(f"colluding is {colluding}; give at least 0")
+    if colluding >= shares:
         raise GraphDPError(
             f"colluding is {colluding} with {shares} shares: so many parties read every pair; "
             f"give at most {shares - 1}, or more shares"
