@@ -509,7 +509,10 @@ def test_tables_are_written_and_never_print_a_bare_epsilon(tmp_path, written, st
         assert "| ε corrected, participant" in markdown
         assert r"claimed $\varepsilon$ = 8 (node level, as published, $\delta$ = 1e-5" in latex
         assert r"no\_network \& no mirror" in latex
-    assert r"\toprule" in latex and r"\bottomrule" in latex
+    if len(tidy):
+        assert r"\toprule" in latex and r"\bottomrule" in latex
+    else:  # a table of another paper's experiments, which GAP's study does not name
+        assert "was requested in this run." in markdown and "was requested in this run." in latex
     assert latex.count("{") == latex.count("}")
     assert latex.isascii()
 

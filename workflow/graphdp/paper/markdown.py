@@ -4,6 +4,8 @@ import html
 import re
 from collections.abc import Sequence
 
+#: A word that must break to let its column be narrower; columns are as wide as all others.
+_LONG_WORD = re.compile(r"[^\s\-–]{21,}")
 _ITEM = re.compile(r"(?:- |(\d+)\. )(.*)")
 
 
@@ -29,6 +31,11 @@ def to_html(text: str, depth: int = 3) -> str:
     return "\n".join(made)
 
 
+def has_long_word(text: str) -> bool:
+    """Whether a text has more than 20 characters in a row between which no line may end."""
+    return _LONG_WORD.search(text) is not None
+
+
 def _taken(lines: list[str], wanted) -> list[str]:
     """The first lines that are wanted, taken away from `lines`."""
     taken = []
@@ -43,13 +50,18 @@ def _table(lines: Sequence[str]) -> str:
     body = "".join(
         "<tr>"
         + "".join(
-            f'<td data-label="{html.escape(title)}">{_inline(cell)}</td>'
+            f'<td data-label="{html.escape(title)}"{_kind(cell)}>{_inline(cell)}</td>'
             for title, cell in zip(head, row, strict=True)
         )
         + "</tr>"
         for row in rows
     )
-    return f'<table class="plain"><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>'
+    table = f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class="scroll">{table}</div>'
+
+
+def _kind(cell: str) -> str:
+    return ' class="long"' if has_long_word(cell) else ""
 
 
 def _inline(text: str) -> str:

@@ -384,6 +384,7 @@ def show_orderings(table: pd.DataFrame) -> Printed:
             "The datasets are those of the study; the paper's claims are about its own.",
             f"Of fewer than {FEWEST_SEEDS} models no ordering is read.",
         ),
+        "The paper claims no ordering of what was requested in this run.",
     )
 
 

@@ -10,15 +10,21 @@ _COLUMNS_OF_A_PAGE = 5
 
 @dataclass(frozen=True)
 class Printed:
-    """A table for people: a caption, cells as text, and the notes that must stay with it."""
+    """A table for people: a caption, cells as text, and the notes that must stay with it.
+
+    empty: what stands in place of cells and notes where there is no line.
+    """
 
     caption: str
     cells: pd.DataFrame
     notes: tuple[str, ...]
+    empty: str = "Nothing that this table shows was requested in this run."
 
 
 def to_markdown(printed: Printed) -> str:
     """A Markdown table (GitHub's dialect) with its caption above and its notes below."""
+    if printed.cells.empty:
+        return f"{printed.caption}\n\n{printed.empty}\n"
     cells = printed.cells.map(lambda text: text.replace("|", "\\|"))
     body = cells.to_markdown(index=False, disable_numparse=True)
     remarks = "".join(f"- {note}\n" for note in printed.notes)
@@ -30,6 +36,11 @@ def to_latex(printed: Printed, label: str) -> str:
 
     Needs the packages booktabs and, for a table wider than the page, graphicx.
     """
+    if printed.cells.empty:
+        return (
+            f"\\begin{{table}}[t]\n\\caption{{{latex_text(printed.caption)}}}\n"
+            f"\\label{{tab:{label}}}\n{latex_text(printed.empty)}\n\\end{{table}}\n"
+        )
     cells = printed.cells.map(latex_text).rename(columns=latex_text)
     body = cells.to_latex(
         index=False,

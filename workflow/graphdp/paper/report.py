@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import jinja2
 import pandas as pd
@@ -16,17 +17,19 @@ from graphdp import io
 from graphdp.paper import labels
 from graphdp.paper.cells import known
 from graphdp.paper.figures import figures as known_figures
-from graphdp.paper.markdown import to_html
+from graphdp.paper.markdown import has_long_word, to_html
 from graphdp.paper.printing import Printed
 from graphdp.paper.rows import read_rows
 from graphdp.paper.select import CELL
 from graphdp.paper.tables import read_csv
 from graphdp.paper.tables import tables as known_tables
 from graphdp.privacy.protection import canonical_epsilon, delta_fault, is_private
+from graphdp.privacy.statement_page import split_pages
 
 _TEMPLATES = Path(__file__).parent / "templates"
-#: Bytes of statements that a page shows; of more it has the links alone.
-_SHOWN = 1_500_000
+#: Bytes of statements that a page shows, the shortest first; of the others it has the links. GAP's
+#: on four graphs, 3.7 MB, cost a browser a third of a second while they are closed.
+_SHOWN = 20_000_000
 
 
 def build_report(
@@ -57,7 +60,7 @@ def build_report(
     missing = (
         pd.concat(gaps, ignore_index=True).drop_duplicates(list(CELL)) if gaps else pd.DataFrame()
     )
-    pages = [page for folder in statements for page in sorted(Path(folder).rglob("*.md"))]
+    pages = [page for folder in statements for page in _by_epsilon(Path(folder))]
     read = read_rows(rows_csv)
     told = _statements(pages, Path(output).parent)
     text = render_report(context, read, printed, drawn, missing, told, command)
@@ -70,7 +73,7 @@ def render_report(
     tables: Mapping[str, Printed],
     figures: Mapping[str, tuple[str, str]],
     missing: pd.DataFrame,
-    statements: Sequence[Mapping[str, str]] = (),
+    statements: Sequence[Mapping[str, Any]] = (),
     command: str = "",
 ) -> str:
     """The report as HTML text, with everything inline.
@@ -78,7 +81,7 @@ def render_report(
     `tables` and `figures` map titles to content, in order; a figure is (SVG text, caption).
     `missing` holds the cells without a result (columns dataset, method, level, epsilon,
     epsilon_basis, adjacency, delta, epsilon_status, missing_reason). statements: name, link and
-    page (HTML, "" where it is not to be shown) of each. command: as `build_report`.
+    parts (settings and HTML, none where it is not to be shown) of each. command: as `build_report`.
     """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),
@@ -87,6 +90,7 @@ def render_report(
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.tests["long_word"] = has_long_word
     return environment.get_template("report.html.j2").render(
         title=context.get("title") or context["study"],
         study=context["study"],
@@ -94,6 +98,7 @@ def render_report(
         made=_made(rows, command),
         run=_run_summary(rows),
         statements=statements,
+        unshown=sum(not statement["parts"] for statement in statements),
         meanings=[
             *_meanings(rows, context.get("calibrations", [])),
             *_large_deltas(context.get("calibrations", []), context.get("statistics", {})),
@@ -146,10 +151,18 @@ def _without_readings(cells: pd.DataFrame) -> pd.DataFrame:
     return cells.drop(columns=readings).assign(**{"ε of the same noise by analysis": lines})
 
 
-def _statements(pages: Sequence[Path], folder: Path) -> list[dict[str, str]]:
-    """As `render_report` takes them; shown in the page unless all are too much for it."""
-    shown = sum(page.stat().st_size for page in pages) <= _SHOWN
-    found = []
+def _by_epsilon(folder: Path) -> list[Path]:
+    """A dataset's statements, `<method>/<level>/<ε>.md`, in the order of their names and ε."""
+    return sorted(folder.rglob("*.md"), key=lambda page: (page.parts[:-1], float(page.stem)))
+
+
+def _statements(pages: Sequence[Path], folder: Path) -> list[dict[str, Any]]:
+    """As `render_report` takes them, in the order of `pages`; the longest are not shown where all
+    are too much for a page."""
+    found, shown, left = [], set(), _SHOWN
+    for page in sorted(pages, key=lambda page: page.stat().st_size):
+        left -= page.stat().st_size
+        shown |= {page} if left >= 0 else set()
     for page in pages:
         dataset, method, level, epsilon = (
             page.relative_to(folder / "statements").with_suffix("").parts
@@ -159,10 +172,21 @@ def _statements(pages: Sequence[Path], folder: Path) -> list[dict[str, str]]:
             {
                 "name": f"{dataset}, {labels.method_label(method, level)} ({at})",
                 "link": str(page.relative_to(folder)),
-                "page": to_html(page.read_text(encoding="utf-8")) if shown else "",
+                "parts": _parts(page.read_text(encoding="utf-8")) if page in shown else [],
             }
         )
     return found
+
+
+def _parts(text: str) -> list[tuple[str, str]]:
+    """(in which settings it differs from the others, HTML) of each statement of a file."""
+    parts = split_pages(text)
+    settings = [settings.split(", ") for settings, _ in parts]
+    common = set.intersection(*map(set, settings))
+    return [
+        (", ".join(one for one in own if one not in common) or ", ".join(own), to_html(page))
+        for own, (_, page) in zip(settings, parts, strict=True)
+    ]
 
 
 def _made(rows: pd.DataFrame, command: str) -> list[tuple[str, str]]:

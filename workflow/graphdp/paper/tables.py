@@ -110,7 +110,10 @@ def show_degree_bounds(table: pd.DataFrame) -> Printed:
     ]
     columns = ["dataset", "method", "privacy", "degree bound", "D", "accuracy, %", "models"]
     return Printed(
-        _ACCURACY_CAPTION, pd.DataFrame(lines, columns=columns), tuple(_accuracy_notes(table))
+        _ACCURACY_CAPTION,
+        pd.DataFrame(lines, columns=columns),
+        tuple(_accuracy_notes(table)),
+        "No model at node level was requested in this run, or none has a result.",
     )
 
 

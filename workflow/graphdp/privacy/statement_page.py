@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 from graphdp.privacy.statement_form import Claim, Statement
 
+_BETWEEN = "\n---\n\n"
+_SETTINGS = "- Settings: "
 _RELEASES = {
     "reproduction": "public seed: anybody can draw the noise again",
     "private": "secret key",
@@ -52,7 +54,7 @@ def render_markdown(statement: Statement) -> str:
         f"{_show(target.noise_multiplier)}. What that noise is worth stands under Accounting.",
         "",
         f"- Data: {data.name}, {sizes}, {undirected}, {hashed} {data.fingerprint[:16]}",
-        f"- Settings: {', '.join(f'{k} {v}' for k, v in sorted(s.settings.items())) or 'none'}",
+        f"{_SETTINGS}{', '.join(f'{k} {v}' for k, v in sorted(s.settings.items())) or 'none'}",
         f"- Protected unit: {s.guarantee.unit}",
         f"- Own row of a released matrix covered: {_tri(s.guarantee.own_row_covered)}",
     ]
@@ -150,4 +152,13 @@ def render_markdown(statement: Statement) -> str:
 
 def render_pages(statements: Sequence[Statement]) -> str:
     """Several statements, one page of Markdown each."""
-    return "\n---\n\n".join(map(render_markdown, statements))
+    return _BETWEEN.join(map(render_markdown, statements))
+
+
+def split_pages(text: str) -> list[tuple[str, str]]:
+    """The statements that `render_pages` joined: (settings, page) of each, in order."""
+    found = []
+    for page in text.split(_BETWEEN):
+        lines = (line for line in page.splitlines() if line.startswith(_SETTINGS))
+        found.append((next(lines, "").removeprefix(_SETTINGS), page))
+    return found

@@ -3,14 +3,22 @@
 for (const table of document.querySelectorAll("table.sortable")) {
   const body = table.tBodies[0], heads = [...table.tHead.rows[0].cells], rows = [...body.rows];
   const text = (row, column) => row.cells[column].textContent.trim();
-  const number = (value) => parseFloat(value.replace(/^[^0-9.∞-]*/, "").replace(/,(?=\d{3})/g, "").replace("∞", "1e999"));
+  // What a cell begins with: "+5.8", "82.1 ± 0.5", "81.9 [81.3, 82.6]", "1,354,934", "899 kB", "claimed ε = 8 (node level)".
+  const number = (value) => {
+    const found = value.match(/^(?:claimed )?(?:ε ?= ?)?[<>≤≥≈]? ?([-+−]?(?:∞|inf\b|\d[\d,]*\.?\d*(?:e[-+]?\d+)?|\.\d+))(?: ([kKMGTP])B\b)?/);
+    if (!found) return NaN;
+    const bare = found[1].replace(/,(?=\d{3})/g, "").replace("−", "-").replace(/∞|inf/, "Infinity");
+    return parseFloat(bare) * (found[2] ? 1000 ** (1 + "KMGTP".indexOf(found[2].toUpperCase())) : 1);
+  };
+  const empty = (value) => value === "" || /^(–|none\b|missing\b)/.test(value);
   const sort = (column, down) => {
     const key = (row) => text(row, column);
     const numeric = rows.some((row) => !isNaN(number(key(row)))) &&
-      rows.every((row) => key(row) === "" || /^[^0-9]*$|^(claimed )?ε? ?=? ?-?[0-9.∞]/.test(key(row)));
+      rows.every((row) => empty(key(row)) || /^[^0-9]*$/.test(key(row)) || !isNaN(number(key(row))));
     const compare = (a, b) => {
       const x = key(a), y = key(b), m = number(x), n = number(y);
-      if (numeric && isNaN(m) !== isNaN(n)) return isNaN(m) ? 1 : -1;  // what is no number comes last
+      if (empty(x) !== empty(y)) return empty(x) ? 1 : -1;  // whichever way: what is missing comes last,
+      if (numeric && isNaN(m) !== isNaN(n)) return isNaN(m) ? 1 : -1;  // and what is no number
       const order = numeric && m !== n && !isNaN(m) ? m - n : x.localeCompare(y, "en", { numeric: true });
       return down ? -order : order;
     };
@@ -28,7 +36,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
   if (rows.length < 4) continue;
   const tools = document.createElement("div");
   tools.className = "tools";
-  tools.innerHTML = '<label>Filter <input type="search" placeholder="e.g. GAP node"></label>' +
+  tools.innerHTML = '<label>Filter <input type="search" placeholder="words of a row"></label>' +
     '<label class="by">Sort by <select><option value="">as it stands</option></select></label><span role="status"></span>';
   const [input, by, shown] = [tools.querySelector("input"), tools.querySelector("select"), tools.querySelector("span")];
   heads.forEach((head, column) => by.add(new Option(head.textContent, column)));
