@@ -95,6 +95,16 @@ def test_expected_numbers_carry_the_label_of_their_rows():
             assert ("claimed" in what) == (status == "refuted"), what
 
 
+def test_expected_numbers_of_other_noise_are_said_to_be():
+    """A run of today cannot have the very numbers of rows whose noise it does not draw."""
+    for name, claim in redraw.shipped()["claims"].items():
+        drawn = {
+            noise for what in claim["expected"] for noise in redraw.chosen(claim, what)["noise"]
+        }
+        said = any("a run of today has other draws" in line for line in redraw.expected(name))
+        assert said == bool(drawn - {"", "aes-256-ctr, grid"}) == (name == "dpdgc-cora"), name
+
+
 @pytest.mark.parametrize("name", redraw.shipped()["claims"])
 def test_expected_numbers_are_those_that_the_named_table_prints(name):
     """Made as the claim's command makes it, on the claim's graph."""
