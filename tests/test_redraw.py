@@ -95,6 +95,15 @@ def test_expected_numbers_carry_the_label_of_their_rows():
             assert ("claimed" in what) == (status == "refuted"), what
 
 
+def test_dpdgcs_rows_alone_have_the_noise_from_before_the_cipher():
+    """As docs/audits.md says."""
+    noise = {name: set(shipped.shipped_rows(name)["noise"]) for name in redraw.shipped()["rows"]}
+    old = {name for name, kinds in noise.items() if "float32 torch, float64 numpy" in kinds}
+    assert old == {"dpdgc-rows.csv.gz"}
+    text = (ROOT / "docs/audits.md").read_text()
+    assert "Of the shipped rows DPDGC's were trained before that noise was changed" in text
+
+
 def test_expected_numbers_of_other_noise_are_said_to_be():
     """A run of today cannot have the very numbers of rows whose noise it does not draw."""
     for name, claim in redraw.shipped()["claims"].items():
