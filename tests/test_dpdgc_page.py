@@ -204,6 +204,14 @@ def test_figure_3c_says_what_ten_models_tell():
     assert "For the other k two models each are too few to say" in TEXT
 
 
+def test_figure_3b_says_how_many_models_it_has():
+    school = ROWS[ROWS["dataset"] == "berkeley13-connected"]
+    school = school[school["level"].isin(["k1", "k5", "k25", "node"])]
+    models = school.groupby(["epsilon", "method", "level", "hyperparameters"]).size()
+    assert {e: set(models[e]) for e in (1, 4, 16)} == {1: {2}, 4: {2}, 16: {10}}
+    assert "(10 seeds at ε = 16; 2 at 1 and 4, too few to say which line is above)" in TEXT
+
+
 def test_figure_3d_says_no_ordering_of_two_models():
     blocks = ROWS[ROWS["dataset"].str.startswith("csbm-")]
     models = blocks.groupby(["dataset", "method", "level", "epsilon"]).size()

@@ -10,6 +10,7 @@ from PIL import Image
 from graphdp import io, redraw
 from graphdp.errors import GraphDPError
 from graphdp.paper import shipped
+from graphdp.paper.tables import tables
 
 ROOT = Path(__file__).parent.parent
 
@@ -67,15 +68,15 @@ def test_expected_numbers_are_means_and_tolerances_three_deviations_of_a_differe
     cora = rows[rows["dataset"] == "cora"]
     node = cora.query("method == 'dpdgc' and level == 'node'")["test_accuracy"] * 100
     tolerance = 3 * (2 * node.var(ddof=1) / 10) ** 0.5
-    assert f"conditional) | 10 | {node.mean():.1f} | {tolerance:.1f} |" in lines
+    shown = f"10 | {node.mean():.1f} | {tolerance:.1f} |"
+    assert f"(node_replace, δ = 1e-4, conditional) | DPDGC-NDP | {shown}" in lines
     assert f"{len(cora)} models: {cora['cpu_seconds'].sum() / 60:.0f} minutes" in lines
 
 
 def test_expected_numbers_carry_the_label_of_their_rows():
     for claim in redraw.shipped()["claims"].values():
-        rows = shipped.shipped_rows(claim["rows"])
-        for what, of in claim["expected"].items():
-            mine = rows[redraw._where(rows, claim["of"] | of)]
+        for what in claim["expected"]:
+            mine = redraw.chosen(claim, what)
             told = re.search(r"ε = (\S+) \(([\w()]+), δ = ([\w.^-]+), (\w+)\)$", what)
             if told is None:
                 assert set(mine["level"]) == {"none"}, what
@@ -94,11 +95,54 @@ def test_expected_numbers_carry_the_label_of_their_rows():
             assert ("claimed" in what) == (status == "refuted"), what
 
 
+def test_dpdgcs_rows_alone_have_the_noise_from_before_the_cipher():
+    """As docs/audits.md says."""
+    noise = {name: set(shipped.shipped_rows(name)["noise"]) for name in redraw.shipped()["rows"]}
+    old = {name for name, kinds in noise.items() if "float32 torch, float64 numpy" in kinds}
+    assert old == {"dpdgc-rows.csv.gz"}
+    text = (ROOT / "docs/audits.md").read_text()
+    assert "Of the shipped rows DPDGC's were trained before that noise was changed" in text
+
+
+def test_expected_numbers_of_other_noise_are_said_to_be():
+    """A run of today cannot have the very numbers of rows whose noise it does not draw."""
+    for name, claim in redraw.shipped()["claims"].items():
+        drawn = {
+            noise for what in claim["expected"] for noise in redraw.chosen(claim, what)["noise"]
+        }
+        said = any("a run of today has other draws" in line for line in redraw.expected(name))
+        assert said == bool(drawn - {"", "aes-256-ctr, grid"}) == (name == "dpdgc-cora"), name
+
+
+@pytest.mark.parametrize("name", redraw.shipped()["claims"])
+def test_expected_numbers_are_those_that_the_named_table_prints(name):
+    """Made as the claim's command makes it, on the claim's graph."""
+    claim = redraw.shipped()["claims"][name]
+    rows = shipped.shipped_rows(claim["rows"])
+    config = redraw.shipped()["rows"][claim["rows"]]
+    graph = claim["of"].get("dataset", "cora")
+    table = tables()[claim["table"]]
+    cells = table.show(table.make(rows, shipped.shipped_context(config, [graph]))).cells
+    told = cells.filter(["", "method"]).agg(", ".join, axis=1)
+    value = cells["accuracy, %" if "accuracy, %" in cells else graph]
+    lines = [line.strip("| ").split(" | ") for line in redraw.expected(name) if " | " in line][2:]
+    assert len(lines) == len(claim["expected"])
+    for what, line, _, mean, _ in lines:
+        epsilon = re.search(r"(?:claimed )?ε = \S+", what)
+        privacy = f"{epsilon[0]} (" if epsilon else "ε = ∞ (no privacy)"
+        mine = value[(told == line) & cells["privacy"].str.startswith(privacy)]
+        assert [text.split()[0] for text in mine] == [mean], what
+    text = (ROOT / "docs/artifact.md").read_text()
+    part = text.partition(f"expected {name} -->")[2].partition("<!-- end -->")[0]
+    file = f"results/{rows['study'].iloc[0]}/tables/{claim['table']}.md"
+    assert f"The table is `{file}`" in part
+
+
 def test_a_claim_without_rows_is_refused(monkeypatch):
     said = redraw.shipped()
-    said["claims"]["dpa-cora"]["expected"] = {"none": {"method": "gap"}}
+    said["claims"]["dpa-cora"]["expected"] = {"none": {"line": "GAP", "of": {"method": "gap"}}}
     monkeypatch.setattr(redraw, "shipped", lambda: said)
-    with pytest.raises(GraphDPError, match=r"claims\.dpa-cora: no row is of 'none'"):
+    with pytest.raises(GraphDPError, match=r"claims: no row is of 'none'"):
         list(redraw.expected("dpa-cora"))
 
 

@@ -1,47 +1,71 @@
-"""How much of a paper's grid has been run: models by experiment and graph; how near to print."""
+"""How much of a paper's grid has been run: models by experiment and graph; what the rest would
+take; how near to print."""
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from graphdp.config import Study
 from graphdp.methods.settings import key
+from graphdp.paper.costs import Costs
 from graphdp.paper.scorecard import scorecard_table
 from graphdp.workflow.grid import Cell, Grid
 
 #: A cell is as printed if it is no further off, in percentage points.
 NEAR = 2.5
+#: What is dearer than models of the same graph, method and level that have run: without an encoder
+#: GAP's aggregates are as wide as the features.
+DEARER = {"encoder_layers": 0}
 
 
-def coverage(study: Study, rows: pd.DataFrame, attacks: pd.DataFrame | None = None) -> pd.DataFrame:
+def coverage(
+    study: Study,
+    rows: pd.DataFrame,
+    attacks: pd.DataFrame | None = None,
+    costs: Costs | None = None,
+) -> pd.DataFrame:
     """Of each experiment and attack on each graph of a study, in its order.
 
-    rows, attacks: as `read_rows` and `read_attacks` give them (None: no attack was run). Columns:
-    experiment, dataset (str); settings that it asks for and no earlier experiment trains, run, how
-    many of them have a model, and the least and most models that one of these has (int64); left,
-    CPU seconds that the models which are not there would take at the mean of those of the same
-    graph, method and level (float64; NaN where there is none of a kind).
+    rows, attacks: as `read_rows` and `read_attacks` give them (None: no attack was run). costs: of
+    the sources "<study>" and "<study>, attacks", and of others that estimate what neither has
+    (None: of these rows and attacks alone). Columns: experiment, dataset (str); settings that it
+    asks for and no earlier experiment trains, run, how many of them have a model, and the least and
+    most models that one of these has (int64); left, CPU seconds that the models which are not there
+    would take (float64; NaN where nothing tells), rough, whether some are estimated from other
+    graphs, and more, whether some take more than that (bool).
     """
     grid = Grid(study)
     parts = [rows] if attacks is None else [rows, attacks]
     found = {name: n for part in parts for name, n in _models(part).items()}
-    costs = [_costs(part) for part in parts]
+    sources = [study.study, f"{study.study}, attacks"]
+    costs = costs or Costs(dict(zip(sources, parts, strict=False)))
     lines: dict[tuple[str, str], dict[str, Any]] = {}
     for cell in (*grid.cells, *grid.attacked):
         line = lines.setdefault(
-            (cell.experiment, cell.dataset), {"settings": 0, "seeds": [], "left": 0.0}
+            (cell.experiment, cell.dataset),
+            {"settings": 0, "seeds": [], "left": 0.0, "rough": False, "more": False},
         )
         seeds = [found.get(_name(cell, setting), 0) for setting in cell.settings]
         line["settings"] += len(seeds)
         line["seeds"] += [n for n in seeds if n]
         asked = study.seeds_of(cell.experiment)
         if missing := sum(max(0, asked - n) for n in seeds):
-            cost = costs[-1 if cell.experiment in study.attacks else 0]
-            kind = (cell.dataset, cell.method, cell.level)
-            line["left"] += missing * cost.get(kind, math.nan)
+            source = sources[cell.experiment in study.attacks]
+            graph = cell.dataset
+            if not costs.knows(graph):
+                graph = study.definitions.get(graph, {}).get("base", graph)
+            seconds, rough = costs.of((source, cell.method, cell.level), graph)
+            line["left"] += missing * seconds
+            line["rough"] |= rough
+            # No such model has run; those that have tell the least that one takes.
+            line["more"] |= any(
+                setting.get(name) == value and not n
+                for setting, n in zip(cell.settings, seeds, strict=True)
+                for name, value in DEARER.items()
+            )
     table = [
         {
             "experiment": experiment,
@@ -51,6 +75,8 @@ def coverage(study: Study, rows: pd.DataFrame, attacks: pd.DataFrame | None = No
             "least": min(line["seeds"], default=0),
             "most": max(line["seeds"], default=0),
             "left": line["left"],
+            "rough": line["rough"],
+            "more": line["more"],
         }
         for (experiment, dataset), line in lines.items()
     ]
@@ -62,22 +88,42 @@ def coverage(study: Study, rows: pd.DataFrame, attacks: pd.DataFrame | None = No
 
 def lines_of(table: pd.DataFrame, artefacts: Mapping[str, str]) -> Iterator[str]:
     """Lines of Markdown of `coverage`: an experiment a line, graphs of which as much has been run
-    together. artefacts: experiment -> the paper's tables and figures that it is for."""
+    together, and those of which nothing has been run in one line at the end. artefacts: experiment
+    -> the paper's tables and figures that it is for."""
     yield "| for | experiment | graphs | settings run | seeds | left, CPU time |"
     yield "| --- " * 6 + "|"
-    for experiment, group in table.groupby("experiment", sort=False):
+    run = table.groupby("dataset")["run"].transform("sum") > 0
+    for experiment, group in table[run].groupby("experiment", sort=False):
         first = f"{artefacts.get(experiment, '')} | `{experiment}`"
-        for (run, settings, least, most), mine in group.groupby(
+        for (run_here, settings, least, most), mine in group.groupby(
             ["run", "settings", "least", "most"], sort=False
         ):
-            names = list(mine["dataset"])
-            told = (
-                ", ".join(names) if len(names) <= 4 else f"{len(names)} ({names[0]} to {names[-1]})"
-            )
-            seeds = "–" if not run else f"{least}" if least == most else f"{least} to {most}"
-            left = _time(mine["left"].sum(skipna=False))
-            yield f"| {first} | {told} | {run} of {settings} | {seeds} | {left} |"
+            seeds = "–" if not run_here else f"{least}" if least == most else f"{least} to {most}"
+            shown = f"{run_here} of {settings} | {seeds} | {_left(mine)}"
+            yield f"| {first} | {_listed(mine['dataset'])} | {shown} |"
             first = "|"
+    whole = table[~run].groupby("dataset", sort=False)
+    sizes = whole["settings"].sum()
+    for settings in dict.fromkeys(sizes):
+        names = list(sizes.index[sizes == settings])
+        for known in (True, False):
+            told = [n for n in names if whole.get_group(n)["left"].notna().all() == known]
+            if told:
+                mine = table[table["dataset"].isin(told)]
+                yield f"| all | all | {_listed(told)} | 0 of {settings:,} | – | {_left(mine)} |"
+
+
+def _listed(names: Sequence[str]) -> str:
+    names = list(names)
+    return ", ".join(names) if len(names) <= 4 else f"{len(names)} ({names[0]} to {names[-1]})"
+
+
+def _left(table: pd.DataFrame) -> str:
+    told = _time(table["left"].sum(skipna=False))
+    if not table["left"].any() or table["left"].isna().any():
+        return told
+    about = "about " if table["rough"].any() else ""
+    return f"{'more than ' if table['more'].any() else ''}{about}{told}"
 
 
 def near_print(rows: pd.DataFrame, context: Mapping) -> tuple[int, int]:
@@ -91,11 +137,6 @@ def _time(seconds: float) -> str:
         return "not known"
     minutes = seconds / 60
     return "–" if not seconds else f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"
-
-
-def _costs(rows: pd.DataFrame) -> dict[tuple, float]:
-    """Mean CPU seconds of a model by dataset, method and level."""
-    return rows.groupby(["dataset", "method", "level"])["cpu_seconds"].mean().to_dict()
 
 
 def _models(rows: pd.DataFrame) -> dict[tuple, int]:

@@ -1,0 +1,71 @@
+"""What a model takes, by those of the same graph, method and level that have run, or estimated."""
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+import pandas as pd
+
+Kind = tuple[str, str, str]  # source, method, level
+
+
+class Costs:
+    """CPU seconds of a model by source (a study, or its attacks), graph, method and level."""
+
+    def __init__(self, sources: Mapping[str, pd.DataFrame]):
+        """sources: name -> rows with dataset, method, level and cpu_seconds."""
+        self._known: dict[tuple[Kind, str], float] = {
+            ((source, method, level), graph): seconds
+            for source, rows in sources.items()
+            for (graph, method, level), seconds in rows.groupby(["dataset", "method", "level"])[
+                "cpu_seconds"
+            ]
+            .mean()
+            .items()
+        }
+        self._kinds, self._graphs = _fit(self._known)
+
+    def of(self, kind: Kind, graph: str) -> tuple[float, bool]:
+        """CPU seconds (NaN where no model tells), and whether they are estimated.
+
+        An estimate is what models of the kind take on other graphs, times how much dearer or
+        cheaper the graph is for the other kinds that ran on both.
+        """
+        if (kind, graph) in self._known:
+            return self._known[kind, graph], False
+        return _estimate(self._kinds, self._graphs, kind, graph), True
+
+    def knows(self, graph: str) -> bool:
+        """Whether any model has run on a graph."""
+        return graph in self._graphs
+
+    def off_by(self, share: float, graphs: Collection[str]) -> float:
+        """The factor within which this share of the known costs on some graphs is estimated, each
+        from all others; NaN if none of them can be."""
+        off = []
+        for (kind, graph), seconds in self._known.items():
+            if graph in graphs:
+                rest = {p: s for p, s in self._known.items() if p != (kind, graph)}
+                estimate = _estimate(*_fit(rest), kind, graph)
+                off.append(abs(np.log(estimate) - np.log(seconds)))
+        off = [one for one in off if not np.isnan(one)]
+        return float(np.exp(np.quantile(off, share))) if off else float("nan")
+
+
+def _estimate(
+    kinds: Mapping[Kind, float], graphs: Mapping[str, float], kind: Kind, graph: str
+) -> float:
+    return float(np.exp(kinds.get(kind, np.nan) + graphs.get(graph, np.nan)))
+
+
+def _fit(known: Mapping[tuple[Kind, str], float]) -> tuple[dict[Kind, float], dict[str, float]]:
+    """Logarithms of a factor for each kind and each graph, by least squares."""
+    kinds = {kind: n for n, kind in enumerate(dict.fromkeys(kind for kind, _ in known))}
+    graphs = {graph: n for n, graph in enumerate(dict.fromkeys(graph for _, graph in known))}
+    places = np.zeros((len(known), len(kinds) + len(graphs)))
+    for row, (kind, graph) in enumerate(known):
+        places[row, kinds[kind]] = places[row, len(kinds) + graphs[graph]] = 1
+    found = np.linalg.lstsq(places, np.log(list(known.values())), rcond=None)[0]
+    return (
+        {kind: found[n] for kind, n in kinds.items()},
+        {graph: found[len(kinds) + n] for graph, n in graphs.items()},
+    )
