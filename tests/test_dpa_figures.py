@@ -35,6 +35,7 @@ def test_a_graphs_figure_draws_the_tables_means_and_the_print(frame, context, ta
     assert "ε that holds under a refuted claim: none" in told(figure)
     gone = FIGURES["dpa_citeseer"].draw(frame, context)
     assert "not downloaded" in told(gone)
+    assert [ax.get_title() for ax in gone.axes] == ["citeseer"]
 
 
 def test_no_panel_has_more_than_six_series(frame, context):

@@ -6,8 +6,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from graphdp.methods.heterpoisson import page
+from graphdp.methods.heterpoisson import accuracy_plots, page
+from graphdp.paper.shipped import shipped_context, shipped_rows
+from study_fixture import lines_of
 
+ROWS = "pnpignn-rows.csv.gz"
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "docs/heterpoisson.md").read_text()
 README = (ROOT / "README.md").read_text()
@@ -34,6 +37,22 @@ def test_table_2_shows_the_best_number_of_neighbours(rows):
     (line,) = (line for line in page.table2() if line.startswith("| PubMed, SAGE | as its code"))
     assert line.split(" | ")[2].startswith(f"{100 * means[best]:.1f} ± ")
     assert line.split(" | ")[2].endswith(f"({best})")
+
+
+@pytest.mark.parametrize("line", ["as its code runs it", "as published (SML)", "corrected"])
+def test_the_figure_above_table_2_has_its_means(rows, line, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    context = shipped_context("config/papers/pnpignn.yaml", ["facebook-pages"])
+    axes = accuracy_plots.accuracy_of("facebook-pages")(shipped_rows(ROWS), context).axes
+    title = {
+        "as its code runs it": "HeterPoisson-SML, as implemented",
+        "as published (SML)": "HeterPoisson-SML, as published",
+        "corrected": "HeterPoisson, corrected",
+    }[line]
+    for convolution, ax in zip(page.CONVOLUTIONS, axes, strict=True):
+        cells = [page.cell(rows, line, "facebook-pages", convolution, e) for e in page.EPSILONS]
+        means = [100 * cell["test_accuracy"].mean() for cell in cells]
+        assert lines_of(ax)[title][:, 1] == pytest.approx(means)
 
 
 def test_what_is_said_of_print(rows):

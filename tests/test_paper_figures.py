@@ -13,7 +13,9 @@ from PIL import Image
 
 from graphdp.errors import GraphDPError
 from graphdp.methods.gap import figures as gap
-from graphdp.paper import accuracy, figures, report, rows, style, tables
+from graphdp.methods.registry import cards
+from graphdp.paper import accuracy, figures, overview, report, rows, style, tables
+from graphdp.paper import panels as panels_of
 from graphdp.paper.panels import draw_line, set_ticks, summary_of
 from graphdp.paper.plots import accuracy_figure
 from paper_fixture import context, published_with_an_unknown_method, synthetic_rows
@@ -89,17 +91,18 @@ def test_figure_6_has_no_panels_of_a_level_that_the_study_lacks(frame):
 
 
 def test_figure_6_names_the_basis_and_shows_printed_numbers_on_the_same_dataset(frame, study):
-    panels = _panels(accuracy_figure(frame, study))
-    edge, node = (
-        panels["pubmed, edge level"].get_xlabel(),
-        panels["pubmed, node level"].get_xlabel(),
+    figure = accuracy_figure(frame, study)
+    panels = _panels(figure)
+    # What is the same in every panel stands once, in two lines at most.
+    foot = figure.get_supxlabel()
+    assert foot.count("\n") <= 1 and foot.replace("\n", " ").startswith(
+        "adjacency edge_directed / node_add_remove; GAP as published, proven (edge), refuted "
+        "(node); MLP as published, conditional; mean over 5 seeds; "
+        "ε that holds under a refuted claim: none"
     )
-    edge, node = (label.replace("\n", " ").replace("\u00a0", " ") for label in (edge, node))
-    assert edge == "ε (edge level, as published, δ = 1e-7; adjacency edge_directed; proven)"
-    assert node == (
-        "claimed ε (node level, as published, δ = 1e-5; adjacency node_add_remove; "
-        "GAP-NDP: refuted, ε that holds: none; MLP-DP: conditional)"
-    )
+    labels = [panels[f"pubmed, {level} level"].get_xlabel() for level in ("edge", "node")]
+    labels = [label.replace("\u00a0", " ") for label in labels]
+    assert labels == ["ε (δ = 1e-7)", "claimed ε (δ = 1e-5)"]
     printed = {
         container.get_label(): container[0].get_xydata().tolist()
         for container in panels["facebook, edge level"].containers
@@ -160,23 +163,25 @@ def test_figure_7_compares_with_and_without_the_encoder(frame, study):
     for level, epsilons in (("edge", [0.5, 1, 4]), ("node", [2, 8])):
         lines = _lines(panels[f"pubmed, {level} level"]).values()
         assert [list(x) for x, _ in lines] == [epsilons, epsilons]
+    assert "not shown" not in " ".join(_texts(gap.figure7(frame, study)))
     # The synthetic accuracy falls by ten points without the encoder, give or take two.
     gain = node["GAP-NDP with encoder"][1] - node["GAP-NDP without encoder"][1]
     assert ((gain > 8) & (gain < 12)).all()
 
 
 def test_figure_8_draws_one_line_per_epsilon_over_the_hops(frame, study):
-    panels = _panels(gap.figure8(frame, study))
+    figure = gap.figure8(frame, study)
+    panels = _panels(figure)
     lines = _lines(panels["pubmed, edge level"])
     assert set(lines) == {"0.5", "1", "4"}
     assert all(list(x) == [1, 2] for x, _ in lines.values())
-    legend = panels["pubmed, node level"].get_legend()
-    assert [text.get_text() for text in legend.get_texts()] == ["2", "8"]
-    title = legend.get_title().get_text().replace("\n", " ").replace("\u00a0", " ")
-    assert title == (
-        "claimed ε (node level, as published, δ = 1e-5; adjacency node_add_remove; "
-        "refuted, ε that holds: none)"
-    )
+    # One legend for all panels, in which an ε looks the same at every level.
+    assert all(ax.get_legend() is None for ax in panels.values())
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["0.5", "1", "2", "4", "8"]
+    assert legend.get_title().get_text() == "target ε"
+    assert panels["pubmed, node level"].get_xlabel() == "hops K; claimed ε (δ = 1e-5)"
+    assert "GAP as published, proven (edge), refuted (node)" in figure.get_supxlabel()
     # The accuracy experiment bounds degrees at 100 or 200: the 10 of Figure 9 must not be chosen.
     chosen = summary_of(frame, study, "accuracy", "hp_hops")
     degrees = chosen.loc[chosen["level"] == "node", "hyperparameters"]
@@ -190,6 +195,55 @@ def test_figure_9_draws_one_line_per_epsilon_over_the_degrees(frame, study):
     assert set(lines) == {"2", "8"}
     assert all(list(x) == [10, 100] for x, _ in lines.values())
     assert panels["pubmed, node level"].get_xscale() == "log"
+
+
+def test_figures_say_which_of_the_values_they_compare_are_missing(frame, study):
+    def told(figure):
+        assert not style.beside(figure).startswith("not shown")
+        return figure.get_supxlabel().replace("\n", " ")
+
+    without = frame["hp_encoder_layers"] == 0
+    pubmed, node = frame["dataset"] == "pubmed", frame["level"] == "node"
+    none = (
+        "; not shown: GAP-EDP, GAP-NDP without encoder on facebook, pubmed (no result in rows.csv)"
+    )
+    assert none in told(gap.figure7(frame[~without], study))
+    some = "; not shown: GAP-NDP without encoder on pubmed (no result in rows.csv)"
+    assert some in told(gap.figure7(frame[~(without & pubmed & node)], study))
+    one = "; not shown: GAP-NDP without encoder at some ε on pubmed (no result in rows.csv)"
+    at_8 = frame["epsilon"] == "8"
+    assert one in told(gap.figure7(frame[~(without & pubmed & node & at_8)], study))
+    # A grid of three bounds: two are missing on both datasets, one on the other alone.
+    own = context(("facebook", "pubmed"), PUBLISHED, degrees=(10, 20, 100))
+    bound = "; not shown: GAP-NDP D = 20 on facebook; GAP-NDP D = 10, 20 on pubmed (no result"
+    assert bound in told(gap.figure9(frame[~(pubmed & (frame["hp_max_degree"] == 10))], own))
+
+
+def test_a_legend_has_no_two_entries_that_look_alike(frame, study):
+    for draw, names in (
+        (accuracy_figure, ["GAP", "GAP-∞", "GAP (paper)", "SAGE (paper)", "MLP", "MLP-DP",
+                           "MLP-DP (paper)"]),
+        (gap.figure7, ["GAP without encoder", "GAP with encoder"]),
+    ):  # fmt: skip
+        (legend,) = draw(frame, study).legends
+        assert sorted(text.get_text() for text in legend.get_texts()) == sorted(names)
+    joined = panels_of._joined(
+        ["ProGAP's EdgeRand (as implemented)", "ProGAP's DP-GNN (as implemented)"]
+    )
+    assert joined == "ProGAP's EdgeRand / DP-GNN (as implemented)"
+    assert panels_of._joined(["paper", "paper, other"]) == "paper / paper, other"
+
+
+def test_methods_and_print_are_told_apart():
+    looks = [card.look for card in cards().values()]
+    assert len({colour for colour, _ in looks}) == len(looks)
+    assert style._OTHER[0] not in {colour for colour, _ in looks}
+    points = np.array([[int(colour[i : i + 2], 16) for i in (1, 3, 5)] for colour, _ in looks])
+    apart = np.linalg.norm(points[:, None] - points[None], axis=-1)
+    assert apart[np.triu_indices(len(looks), 1)].min() > 40
+    # Print is a diamond and no method is.
+    assert style.PRINTED["marker"] not in {*(marker for _, marker in looks), *style.SERIES_MARKERS}
+    assert overview.KINDS["printed"][1] == style.PRINTED
 
 
 @pytest.mark.parametrize(

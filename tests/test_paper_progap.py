@@ -147,10 +147,9 @@ def test_figure_3_draws_every_epoch_of_every_stage(frame, study):
     ticks = [label.get_text() for label in ax.get_xticklabels()]
     assert ticks == ["0", "1", "2"]
     label = ax.get_xlabel().replace("\n", " ").replace("\u00a0", " ")
-    assert label == (
-        f"stage, {EPOCHS} epochs each claimed ε = 8 (node level, as published, δ = 1e-5; "
-        "adjacency node_add_remove; refuted, ε that holds: none)"
-    )
+    assert label == f"stage, {EPOCHS} epochs each, at claimed ε = 8 (δ = 1e-5)"
+    foot = "adjacency edge_directed / node_add_remove; ProGAP as published, proven (edge), refuted"
+    assert foot in figure.get_supxlabel().replace("\n", " ")
     assert not any("not shown" in text for text in texts(figure))
 
 
@@ -160,7 +159,7 @@ def test_figure_4_draws_one_line_per_epsilon_over_the_depths(frame, study):
     drawn = lines(found["facebook, edge level"])
     assert set(drawn) == {"0.25", "1"}
     assert all(list(x) == [1, 2, 3] for x, _ in drawn.values())
-    assert found["facebook, node level"].get_xlabel() == "depth K"
+    assert found["facebook, node level"].get_xlabel() == "depth K; claimed ε (δ = 1e-5)"
     assert not any("GAP-EDP" in text and "not shown" in text for text in texts(figure))
 
 

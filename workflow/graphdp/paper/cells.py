@@ -99,6 +99,23 @@ def expected_cells(context: Mapping, experiment: str) -> list[tuple[str, str, st
     return list(cells)
 
 
+def expected_values(
+    context: Mapping, experiment: str, hyperparameter: str
+) -> list[tuple[tuple[str, str, str, str], object]]:
+    """As `expected_cells`, of the entries that name a hyperparameter: a cell and one of its
+    values."""
+    found = {}
+    for dataset in study_datasets(context):
+        for spec in context.get("experiments", {}).get(experiment, []):
+            if dataset not in spec.get("datasets", [dataset]):
+                continue
+            for token in _as_list(spec["epsilon"]):
+                cell = (dataset, spec["method"], spec["level"], canonical_epsilon(token))
+                for value in _values(spec.get(hyperparameter), dataset) or ():
+                    found[cell, value] = None
+    return list(found)
+
+
 def experiment_rows(rows: pd.DataFrame, context: Mapping, experiment: str) -> pd.DataFrame:
     """The rows that belong to an experiment of the context, each once.
 

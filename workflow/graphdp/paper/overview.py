@@ -12,7 +12,7 @@ from graphdp.paper import style
 
 #: Kind of accuracy -> what the legend calls it, and its look.
 KINDS = {
-    "printed": ("printed", {"marker": "D", "color": "#1c2330", "markerfacecolor": "none"}),
+    "printed": ("printed", style.PRINTED),
     "claimed": (
         "as the authors' code runs it: claim refuted",
         {"marker": "o", "color": "#d55e00", "markerfacecolor": "white"},
@@ -66,12 +66,11 @@ def _draw(ax: Axes, panel: Panel) -> None:
             mine["place"] + 0.2 * (number - 1.5),
             mine["mean"],
             yerr=pd.concat(bars, axis=1).fillna(0).to_numpy(dtype=float).T,
-            linestyle="none",
             markersize=9 if kind == "alone" else 5.5,
             markeredgewidth=2.2 if kind == "alone" else 1.2,
             elinewidth=1.2,
             label=name,
-            **look,
+            **{"linestyle": "none", **look},
         )
     for place in range(1, len(panel.places)):
         ax.axvline(place - 0.5, color="0.9", linewidth=0.8)

@@ -3,11 +3,16 @@
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from graphdp.paper import style
@@ -15,7 +20,7 @@ from graphdp.paper.cells import (
     NO_METHOD,
     NOT_AVAILABLE,
     NOT_REQUESTED,
-    expected_cells,
+    expected_values,
     experiment_rows,
     missing_reason,
     study_datasets,
@@ -28,12 +33,10 @@ from graphdp.paper.labels import (
     delta_text,
     method_label,
     method_name,
-    scope_text,
     short_status,
-    status_text,
 )
 from graphdp.paper.select import CELL, select_best, summarise
-from graphdp.privacy.protection import is_private, level_kind
+from graphdp.privacy.protection import is_private, level_kind, level_suffix
 
 
 def claims_title(cells: pd.DataFrame, label: str, *, details: bool = True) -> str:
@@ -57,10 +60,15 @@ def claims(cells: pd.DataFrame) -> list[str]:
     private = cells[cells["level"].map(is_private).astype(bool)]
     #: (name, basis) -> status -> kinds of levels that have it.
     analysed: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
-    for cell in private.to_dict("records"):
-        name = method_name(as_implemented().get(cell["method"], cell["method"]))
-        verdicts = analysed.setdefault((name, cell["epsilon_basis"]), {})
-        verdicts.setdefault(cell["epsilon_status"], {})[level_kind(cell["level"])] = None
+    by = ["method", "epsilon_basis", "level", "epsilon_status"]
+    made = list(private[by].drop_duplicates().itertuples(index=False, name=None))
+    statuses = {claim[:3]: claim[3] for claim in made}
+    for method, basis, level, status in made:
+        # A method goes by one name as its code runs it too, unless that changes the verdict.
+        of = as_implemented().get(method, method)
+        name = method_name(of if statuses.get((of, basis, level), status) == status else method)
+        verdicts = analysed.setdefault((name, basis), {})
+        verdicts.setdefault(status, {})[level_kind(level)] = None
     told: dict[str, list[str]] = {}
     for (name, basis), verdicts in analysed.items():
         # Levels are named where an analysis says one thing of some and another of others.
@@ -93,31 +101,12 @@ def draw_line(ax: Axes, x: pd.Series, line: pd.DataFrame, **shape) -> None:
         ax.vlines(x[alone], low[alone], high[alone], color=shape["color"], lw=1.2)
 
 
-def epsilon_axis(ax: Axes, cells: pd.DataFrame, level: str, others: Iterable[str] = ()) -> None:
-    """A logarithmic ε axis, labelled in full, with a tick per ε of `cells` and of `others`."""
+def epsilon_axis(ax: Axes, cells: pd.DataFrame, others: Iterable[str] = ()) -> None:
+    """A logarithmic ε axis with a tick per ε of `cells` and of `others`, and their δ; what else
+    must be said of ε (`claims`) stands once below the figure."""
     ax.set_xscale("log")
     set_ticks(ax, sorted({float(epsilon) for epsilon in [*cells["epsilon"], *others]}))
-    ax.set_xlabel(wrap(epsilon_title(cells, level), 52))
-
-
-def epsilon_title(cells: pd.DataFrame, level: str) -> str:
-    """What an ε of these cells is: level, basis, δ, adjacency, and the status of each method."""
-    claims = cells[["method", "epsilon_basis", "adjacency", "epsilon_status"]].drop_duplicates()
-    scopes = [
-        scope_text(level, basis, cells["delta"]) for basis in claims["epsilon_basis"].unique()
-    ]
-    by_status: dict[str, list[str]] = {}
-    for claim in claims.itertuples():
-        by_status.setdefault(claim.epsilon_status, []).append(method_label(claim.method, level))
-    verdicts = [status_text(status) for status in by_status]
-    if len(by_status) > 1:
-        verdicts = [
-            f"{', '.join(dict.fromkeys(methods))}: {status_text(status)}"
-            for status, methods in by_status.items()
-        ]
-    symbol = "claimed ε" if "refuted" in by_status else "ε"
-    parts = [" / ".join(scopes), "adjacency " + " / ".join(claims["adjacency"].unique()), *verdicts]
-    return f"{symbol} ({'; '.join(parts)})"
+    ax.set_xlabel(wrap(claims_title(cells, "ε", details=False), 52))
 
 
 def wrap(text: str, width: int) -> str:
@@ -164,14 +153,18 @@ def empty_panel(ax: Axes, reason: str) -> None:
     ax.grid(False)
 
 
-def heat_map(ax: Axes, shown: pd.DataFrame, row: str, column: str, label: str) -> None:
+def heat_map(
+    ax: Axes, shown: pd.DataFrame, row: str, column: str, label: str, scale: pd.Series | None = None
+) -> None:
     """Means by two hyperparameters, `row` upwards and `column` (named `label`) to the right, each
-    written into its field; the colours span the panel's own values, at least 0.1 of them."""
+    written into its field; the colours span the panel's own values, or those of `scale`, at least
+    0.1 of them."""
     table = shown.assign(**{name: pd.to_numeric(shown[name]) for name in (row, column)})
     table = table.pivot(index=row, columns=column, values="mean").sort_index(ascending=False)
     values = table.to_numpy(dtype=float)
-    low = np.nanmin(values)
-    high = max(np.nanmax(values), low + 0.1)
+    spanned = values if scale is None else scale.to_numpy(dtype=float)
+    low = np.nanmin(spanned)
+    high = max(np.nanmax(spanned), low + 0.1)
     ax.imshow(values, cmap="viridis", aspect="auto", vmin=low, vmax=high)
     for (y, x), value in np.ndenumerate(values):
         if np.isfinite(value):
@@ -193,21 +186,41 @@ def summary_of(rows: pd.DataFrame, context: Mapping, experiment: str, by: str) -
     return summary.assign(**{by: pd.to_numeric(summary[by])})
 
 
+@dataclass(frozen=True)
+class Compared:
+    """The hyperparameter whose values a figure compares.
+
+    of: a value of the grid -> the value in the summary, which is `column` there, and how a remark
+    calls it, in two parts: ("D =", "10"), or ("without encoder", "").
+    """
+
+    hyperparameter: str
+    column: str
+    of: Callable[[Any], tuple[Any, str, str]]
+
+
 def panel_grid(
     summary: pd.DataFrame,
     context: Mapping,
     experiment: str,
     levels: Sequence[str],
     panel: Callable[[Axes, pd.DataFrame, str], None],
-    hyperparameter: str,
+    hyperparameter: str | Compared,
+    legend_title: str = "",
 ) -> Figure:
     """Dataset × level panels: one line per dataset, or two datasets per line for a single level.
 
-    The figure is about the methods of the experiment that have the hyperparameter.
+    The figure is about the methods of the experiment that have the hyperparameter; where it
+    compares values, a value without a result is missed as well.
     """
-    entries = context.get("experiments", {}).get(experiment, [])
-    methods = {entry["method"] for entry in entries if hyperparameter in entry}
-    expected = [cell for cell in expected_cells(context, experiment) if cell[1] in methods]
+    compared = hyperparameter if isinstance(hyperparameter, Compared) else None
+    name = compared.hyperparameter if compared else hyperparameter
+    asked = [
+        (cell, value)
+        for cell, value in expected_values(context, experiment, name)
+        if cell[2] in levels
+    ]
+    cells = list(dict.fromkeys(cell for cell, _ in asked))
     datasets = study_datasets(context)
     places = [(dataset, level) for dataset in datasets for level in levels]
     titles = [f"{dataset}, {level} level" for dataset, level in places]
@@ -215,15 +228,40 @@ def panel_grid(
     for (dataset, level), ax in zip(places, titled, strict=True):
         mine = summary[(summary["dataset"] == dataset) & (summary["level"] == level)]
         if mine.empty:
-            asked = [cell for cell in expected if (cell[0], cell[2]) == (dataset, level)]
+            here = [cell for cell in cells if (cell[0], cell[2]) == (dataset, level)]
             empty_panel(
-                ax, missing_reason(asked[0], context) if asked else reason_of(dataset, context)
+                ax, missing_reason(here[0], context) if here else reason_of(dataset, context)
             )
         else:
             panel(ax, mine, level)
-    asked = [cell for cell in expected if cell[2] in levels]
-    finish(figure, axes, datasets, missing_cells(asked, summary, context), summary)
+    missing = missing_cells(cells, summary, context)
+    if compared:
+        missing += missing_values(asked, summary, context, compared)
+    said = claims(summary) if len(summary) else []
+    finish(figure, axes, datasets, missing, summary, said, legend_title)
     return figure
+
+
+def missing_values(
+    expected: Iterable[tuple[tuple, Any]], shown: pd.DataFrame, context: Mapping, compared: Compared
+) -> list[dict]:
+    """The values that `shown` lacks in cells that it has for others, with the reason.
+
+    setting: how a value is called; partly: whether its line is there at other ε.
+    """
+    keys = list(shown[list(CELL)].itertuples(index=False, name=None))
+    found = set(zip(keys, shown[compared.column], strict=True))
+    lines = {(cell[:3], value) for cell, value in found}
+    missing = []
+    for cell, of in expected:
+        value, *setting = compared.of(of)
+        if cell in set(keys) and (cell, value) not in found:
+            missing.append(
+                dict(zip(CELL, cell, strict=True))
+                | {"missing_reason": missing_reason(cell, context)}
+                | {"setting": tuple(setting), "partly": (cell[:3], value) in lines}
+            )
+    return missing
 
 
 def missing_cells(
@@ -269,24 +307,36 @@ def share_y(line: Sequence[Axes]) -> None:
 
 
 def not_shown(missing: Sequence[Mapping], shown: pd.DataFrame) -> str:
-    """What a reader would look for and not find, by reason."""
+    """What a reader would look for and not find, by reason; what is missing on the same datasets
+    stands together."""
     lines = set(shown[["dataset", "method", "level"]].itertuples(index=False, name=None))
     datasets = set(shown["dataset"])
-    reasons: dict[str, dict[str, dict[str, None]]] = {}
+    #: (reason, what is missing, of which setting, whether at some ε alone) -> where -> its values
+    found: dict[tuple, dict[str, dict[str, None]]] = {}
     for cell in missing:
         why, what = cell["missing_reason"], method_label(cell["method"], cell["level"])
-        where = f" on {cell['dataset']}"
+        where, (setting, value) = cell["dataset"], cell.get("setting", ("", ""))
+        partly = cell.get("partly", (where, cell["method"], cell["level"]) in lines)
         if why == NO_METHOD:
             where = ""
-        elif cell["dataset"] not in datasets:
-            what, where = cell["dataset"], ""
-        elif (cell["dataset"], cell["method"], cell["level"]) in lines:
-            where = f" at some ε{where}"
-        reasons.setdefault(why, {}).setdefault(where, {})[what] = None
+        elif where not in datasets:
+            what, where = where, ""
+        key = why, what, setting, partly and bool(where)
+        found.setdefault(key, {}).setdefault(where, {})[value] = None
+    told: dict[str, dict[str, list[str]]] = {}
+    for (why, what, setting, partly), places in found.items():
+        by_values: dict[tuple, list[str]] = {}
+        for where, values in places.items():
+            by_values.setdefault(tuple(values), []).append(where)
+        for values, names in by_values.items():
+            of = " ".join(filter(None, [setting, ", ".join(values)]))
+            of = f" {of}" if of else ""
+            of += " at some ε" if partly else ""
+            of += f" on {', '.join(names)}" if any(names) else ""
+            told.setdefault(why, {}).setdefault(of, []).append(what)
     return "; ".join(
-        f"not shown: {', '.join(f'{_names(names)}{where}' for where, names in places.items())} "
-        f"({why})"
-        for why, places in reasons.items()
+        f"not shown: {'; '.join(f'{_names(names)}{of}' for of, names in each.items())} ({why})"
+        for why, each in told.items()
     )
 
 
@@ -316,10 +366,12 @@ def finish(
     missing: Sequence[Mapping],
     shown: pd.DataFrame,
     said: Sequence[str] = (),
+    legend_title: str = "",
 ) -> None:
     """Axis titles, one legend for all panels, and the room that these take; below or, where two
     lines are full, `style.beside` it: what is `said` of all panels, over how many seeds the shown
-    cells are means, and which cells are missing."""
+    cells are means, and which cells are missing. legend_title: of entries that begin with a number,
+    which orders them."""
     if not datasets:
         empty_panel(axes[0][0], "the study names no dataset")
     handles: dict[str, object] = {}
@@ -328,9 +380,8 @@ def finish(
         if drawn:
             drawn[0].set_ylabel("accuracy, %")
         for ax in drawn:
-            if ax.get_legend() is None:
-                for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
-                    handles.setdefault(label, handle)
+            for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+                handles.setdefault(label, handle)
         # What all panels of a line say of ε stands once, below the middle one.
         if len(drawn) % 2 and len({ax.get_xlabel() for ax in line}) == 1:
             for ax in drawn:
@@ -340,26 +391,80 @@ def finish(
     # longest axis title of each row of panels beyond three, of the remark beyond one.
     lines = sum(max(0, max(ax.get_xlabel().count("\n") + 1 for ax in row) - 3) for row in axes)
     if handles:
-        # A legend entry takes about 5 pt a character and 45 pt for its sample.
-        columns = max(1, int(72 * figure.get_figwidth() / (5 * max(map(len, handles)) + 45)))
-        lines += max(0, -(-len(handles) // columns) - 3)
+        handles = _one_per_look(handles)
+        if legend_title:
+            first = {label: float(label.split(",")[0]) for label in handles}
+            handles = {label: handles[label] for label in sorted(handles, key=first.get)}
+        columns = _legend_columns(list(handles), 72 * figure.get_figwidth())
+        lines += max(0, -(-len(handles) // columns) + bool(legend_title) - 3)
         figure.legend(
             list(handles.values()),
             list(handles),
+            title=legend_title or None,
             loc="outside upper center",
             ncol=columns,
             frameon=False,
         )
     older = LATTICE_NOTE if (shown.get("noise") == OLDER_NOISE).any() else ""
     refuted = "refuted" in set(shown.get("epsilon_status", ()))
-    titles = " ".join(ax.get_xlabel() for line in axes for ax in line)
-    if "ε that holds" in re.sub(r"\s", " ", titles):
-        refuted = False  # the axes say it
     also = [
         seeds_of(shown),
         "ε that holds under a refuted claim: none" if refuted else "",
         older,
         not_shown(missing, shown),
     ]
+    if any("setting" in cell for cell in missing):  # the comparison itself is not whole
+        also.insert(0, also.pop())
     lines += max(0, style.footnote(figure, said, [phrase for phrase in also if phrase]) - 1)
     figure.set_figheight(figure.get_figheight() + 0.17 * lines)
+
+
+#: At the end of a method's name: its level, which the panels' titles say.
+_LEVEL = re.compile(rf"({level_suffix('edge')}|{level_suffix('node')})\b")
+
+
+def _one_per_look(handles: Mapping[str, Any]) -> dict[str, Any]:
+    """Legend entries of which none looks like another: a method has one for all its levels."""
+    alike: dict[tuple, list[str]] = {}
+    for label, handle in handles.items():
+        alike.setdefault(_look_of(handle, label), []).append(label)
+    return {_joined(labels): handles[labels[0]] for labels in alike.values()}
+
+
+def _look_of(handle: Any, label: str) -> tuple:
+    line = handle if isinstance(handle, Line2D) else getattr(handle, "lines", [None])[0]
+    if not isinstance(line, Line2D):
+        return (label,)
+    colours = map(to_hex, (line.get_color(), line.get_markeredgecolor()))
+    face = line.get_markerfacecolor()
+    face = face if face == "none" else to_hex(face)
+    return (*colours, face, line.get_marker(), line.get_linestyle(), line.get_linewidth())
+
+
+def _joined(labels: Sequence[str]) -> str:
+    """One name for several: the words that they share stand once, of a method's levels none."""
+    if len(labels) == 1:
+        return labels[0]
+    names = list(dict.fromkeys(_LEVEL.sub("", label) for label in labels))
+    words = [name.split() for name in names]
+    start, end = (_alike(words), _alike([name[::-1] for name in words]))
+    if len(names) == 1 or any(len(name) <= start + end for name in words):
+        return " / ".join(names)
+    middles = (" ".join(name[start : len(name) - end]) for name in words)
+    first = words[0]
+    return " ".join([*first[:start], " / ".join(middles), *first[len(first) - end :]])
+
+
+def _alike(names: Sequence[Sequence[str]]) -> int:
+    """With how many equal words all names begin."""
+    return sum(1 for _ in takewhile(lambda each: len(set(each)) == 1, zip(*names, strict=False)))
+
+
+def _legend_columns(labels: Sequence[str], width: float) -> int:
+    """In how many columns entries fit into `width` points: filled one after the other, each as wide
+    as its longest. An entry takes about 4.8 pt a character and 45 pt for its sample."""
+    longest = np.array([4.8 * len(label) + 45 for label in labels])
+    for columns in range(len(labels), 1, -1):
+        if sum(part.max() for part in np.array_split(longest, columns)) <= width:
+            return columns
+    return 1

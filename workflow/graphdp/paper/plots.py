@@ -3,8 +3,9 @@
 A panel or line without results says so in the figure; it never fails and never draws a zero.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,10 +17,12 @@ from graphdp.paper.accuracy import ACCURACY_EXPERIMENT, accuracy_table
 from graphdp.paper.cells import expected_cells, missing_reason, study_datasets
 from graphdp.paper.labels import edge_free_methods, method_label
 from graphdp.paper.panels import (
+    Compared,
+    claims,
+    claims_title,
     draw_line,
     empty_panel,
     epsilon_axis,
-    epsilon_title,
     finish,
     panel_grid,
     reason_of,
@@ -27,7 +30,6 @@ from graphdp.paper.panels import (
     share_y,
     summary_of,
     unavailable_in,
-    wrap,
 )
 from graphdp.privacy.protection import is_private
 
@@ -60,7 +62,8 @@ def accuracy_figure(rows: pd.DataFrame, context: Mapping) -> Figure:
     study (and print) with one of the levels alone a panel per dataset, two a line.
 
     Lines with 95 % bands are the private methods; horizontal lines need no ε (no privacy, or a
-    method that reads no edges); open diamonds are the paper's printed numbers for the same dataset.
+    method that reads no edges); diamonds are the paper's printed numbers for the same dataset, in
+    their method's colour.
     """
     with style.theme():
         table = accuracy_table(rows, context)
@@ -76,27 +79,46 @@ def accuracy_figure(rows: pd.DataFrame, context: Mapping) -> Figure:
                 share_y(line)
         missing = table[table["mean"].isna() & ~table["dataset"].isin(unavailable_in(context))]
         shown = table[table["mean"].notna()]
-        finish(figure, axes, datasets, missing.to_dict("records"), shown)
+        said = claims(shown[shown["epsilon"] != "0"])
+        finish(figure, axes, datasets, missing.to_dict("records"), shown, said)
         return figure
 
 
 def by_number(
-    rows: pd.DataFrame, context: Mapping, experiment: str, name: str, label: str
+    rows: pd.DataFrame,
+    context: Mapping,
+    experiment: str,
+    name: str,
+    label: str,
+    levels: Sequence[str] = PRIVATE_LEVELS,
+    *,
+    log: bool = False,
 ) -> Figure:
-    """Accuracy against a whole-numbered hyperparameter, one line per ε; edge left, node right."""
-    column = f"hp_{name}"
+    """Accuracy against a whole-numbered hyperparameter, one line per ε; edge left, node right.
 
-    def panel(ax: Axes, summary: pd.DataFrame, level: str) -> None:
-        lines_by_epsilon(ax, summary, column, level)
-        ax.set_xlabel(label)
-        set_ticks(ax, sorted(summary[column].unique()))
+    label: ends in its letter ("hops K").
+    """
+    column = f"hp_{name}"
+    letter = label.split()[-1]
+
+    def panel(ax: Axes, mine: pd.DataFrame, level: str) -> None:
+        if log:
+            ax.set_xscale("log")
+        lines_by_epsilon(ax, mine, column, level, tokens)
+        ax.set_xlabel(f"{label}; {claims_title(mine, 'ε', details=False)}")
+        set_ticks(ax, sorted(mine[column].unique()))
 
     with style.theme():
         # The accuracy experiment trains every value; it serves where none is named.
         own = experiment in context.get("experiments", {})
         experiment = experiment if own else ACCURACY_EXPERIMENT
         summary = summary_of(rows, context, experiment, column)
-        return panel_grid(summary, context, experiment, PRIVATE_LEVELS, panel, name)
+        summary = summary[summary["level"].isin(levels)]
+        tokens = sorted(set(summary["epsilon"]), key=float)
+        compared = Compared(name, column, lambda value: (value, f"{letter} =", f"{value:g}"))
+        return panel_grid(
+            summary, context, experiment, levels, panel, compared, legend_title="target ε"
+        )
 
 
 def contrast(
@@ -104,33 +126,46 @@ def contrast(
     context: Mapping,
     experiment: str,
     hyperparameter: str,
-    column: str,
+    true: Callable[[Any], bool],
     names: tuple[str, str],
 ) -> Figure:
-    """Accuracy against ε where `column`, made from `hyperparameter`, is true, and where it is not;
-    `names` say which is which. Horizontal lines are the same without privacy."""
+    """Accuracy against ε where a hyperparameter's value is `true`, and where it is not; `names` say
+    which is which. Horizontal lines are the same without privacy."""
+    column, value_of = f"is_{hyperparameter}", f"hp_{hyperparameter}"
+    if value_of in rows.columns:
+        told = [None if pd.isna(value) else true(value) for value in rows[value_of]]
+        rows = rows.assign(**{column: pd.Series(told, index=rows.index, dtype=object)})
+
+    def name_of(line: Any) -> str:
+        return names[0] if line[column] else names[1]
 
     def panel(ax: Axes, mine: pd.DataFrame, level: str) -> None:
         # At a single ε the two stand side by side: their intervals would hide each other.
         apart = 1.05 if mine["epsilon"].nunique() == 1 else 1.0
-        for (method, true), line in mine.groupby(["method", column]):
+        for (method, holds), line in mine.groupby(["method", column]):
             colour, marker = style.method_style(method)
             line = line.assign(x=line["epsilon"].astype(float)).sort_values("x")
-            line["x"] *= 1 / apart if true else apart
-            shape = {} if true else {"markerfacecolor": "white", "linestyle": "--"}
-            label = f"{method_label(method, level)} {names[0] if true else names[1]}"
+            line["x"] *= 1 / apart if holds else apart
+            shape = {} if holds else {"markerfacecolor": "white", "linestyle": "--"}
+            label = f"{method_label(method, level)} {name_of(line.iloc[0])}"
             draw_line(ax, line["x"], line, label=label, color=colour, marker=marker, **shape)
         free = ~summary["level"].map(is_private).astype(bool)
-        for line in summary[free & (summary["dataset"] == mine["dataset"].iloc[0])].itertuples():
-            true = bool(getattr(line, column))
-            label = f"{method_label(line.method, line.level)} {names[0] if true else names[1]}"
-            colour, _ = style.method_style(line.method)
-            ax.axhline(line.mean, color=colour, linestyle="-." if true else ":", label=label)
-        epsilon_axis(ax, mine, level)
+        here = summary[free & (summary["dataset"] == mine["dataset"].iloc[0])]
+        for line in here.to_dict("records"):
+            label = f"{method_label(line['method'], line['level'])} {name_of(line)}"
+            colour, _ = style.method_style(line["method"])
+            dashes = "-." if line[column] else ":"
+            ax.axhline(line["mean"], color=colour, linestyle=dashes, label=label)
+        epsilon_axis(ax, mine)
 
     with style.theme():
         summary = summary_of(rows, context, experiment, column)
-        return panel_grid(summary, context, experiment, PRIVATE_LEVELS, panel, hyperparameter)
+        compared = Compared(
+            hyperparameter,
+            column,
+            lambda value: (true(value), names[0] if true(value) else names[1], ""),
+        )
+        return panel_grid(summary, context, experiment, PRIVATE_LEVELS, panel, compared)
 
 
 def _accuracy_panel(
@@ -167,42 +202,32 @@ def _accuracy_panel(
     printed = table[table["published_mean"].notna() & (table["level"] == level)]
     printed = printed[printed["epsilon"].astype(float) > 0]
     for line in printed.itertuples():
-        colour, _ = style.method_style(line.method)
         ax.errorbar(
             [float(line.epsilon)],
             [line.published_mean],
             yerr=None if np.isnan(line.published_ci) else [line.published_ci],
-            color=colour,
-            marker="D",
             markersize=7,
-            markerfacecolor="none",
-            linestyle="none",
             label=f"{method_label(line.method, level)} (paper)",
+            **style.printed_look(line.method),
         )
-    epsilon_axis(ax, private, level, printed["epsilon"])
+    epsilon_axis(ax, private, printed["epsilon"])
 
 
-def lines_by_epsilon(ax: Axes, summary: pd.DataFrame, x: str, level: str) -> None:
-    """One line per ε (and method, where there are several); the legend's title says what ε is."""
-    tokens = sorted(summary["epsilon"].unique(), key=float)
+def lines_by_epsilon(
+    ax: Axes, summary: pd.DataFrame, x: str, level: str, tokens: Sequence[str]
+) -> None:
+    """One line per ε, which looks the same wherever it is one of `tokens`, and per method, where
+    there are several: dashes tell these apart."""
     colours = dict(zip(tokens, style.series_colours(len(tokens)), strict=True))
-    several = summary["method"].nunique() > 1
-    for (method, epsilon), line in summary.groupby(["method", "epsilon"], sort=False):
+    methods = list(dict.fromkeys(summary["method"]))
+    for (method, epsilon), line in sorted(
+        summary.groupby(["method", "epsilon"], sort=False),
+        key=lambda named: (methods.index(named[0][0]), float(named[0][1])),
+    ):
         line = line.sort_values(x)
-        label = f"{epsilon}, {method_label(method, level)}" if several else epsilon
-        marker = style.SERIES_MARKERS[tokens.index(epsilon) % len(style.SERIES_MARKERS)]
-        draw_line(
-            ax, line[x].astype(float), line, label=label, color=colours[epsilon], marker=marker
-        )
-    handles, names = ax.get_legend_handles_labels()
-    order = sorted(range(len(names)), key=lambda i: float(names[i].split(",")[0]))
-    legend = ax.legend(
-        [handles[i] for i in order],
-        [names[i] for i in order],
-        title=wrap(epsilon_title(summary, level), 21),
-        loc="center left",
-        bbox_to_anchor=(1.0, 0.5),
-        frameon=False,
-    )
-    legend.get_title().set_multialignment("left")
-    legend._legend_box.align = "left"
+        label = f"{epsilon}, {method_label(method, level)}" if len(methods) > 1 else epsilon
+        look = {
+            "marker": style.SERIES_MARKERS[tokens.index(epsilon) % len(style.SERIES_MARKERS)],
+            "linestyle": ("-", "--", ":", "-.")[methods.index(method) % 4],
+        }
+        draw_line(ax, line[x].astype(float), line, label=label, color=colours[epsilon], **look)

@@ -15,7 +15,11 @@ from graphdp import io
 from graphdp.methods.registry import cards
 
 _OTHER = ("#949494", "P")  # grey, for methods that are not here
-SERIES_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+SERIES_MARKERS = ("o", "s", "^", "p", "v", "P", "X", "*")
+
+#: What a paper prints: an open diamond, which is no method's marker.
+PRINTED = {"color": "#1c2330", "marker": "D", "markerfacecolor": "none", "linestyle": "none"}
+_FILLING = 0.35  # of a colour on white
 
 PANEL_WIDTH, PANEL_HEIGHT = 3.9, 2.9  # inches, labels included
 _DPI = 160
@@ -52,6 +56,13 @@ def theme():
 def method_style(method: str) -> tuple[str, str]:
     """(colour, marker) of a method, the same in every figure: its card's."""
     return cards()[method].look if method in cards() else _OTHER
+
+
+def printed_look(method: str) -> dict[str, object]:
+    """`PRINTED` where several methods are printed in a panel: filled in the method's colour."""
+    colour = mpl.colors.to_rgb(method_style(method)[0])
+    pale = tuple(1 - _FILLING * (1 - part) for part in colour)
+    return PRINTED | {"markerfacecolor": pale}
 
 
 def series_colours(count: int) -> Sequence[tuple[float, float, float]]:

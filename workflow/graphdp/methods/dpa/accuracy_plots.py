@@ -55,7 +55,6 @@ from graphdp.paper.select import select_best, summarise
 
 #: Of the network without a graph, whichever method it is compared with.
 _WITHOUT_LOOK = {"color": "#333333", "marker": "o"}
-_PRINT_LOOK = {"color": "#d55e00", "marker": "D", "markersize": 6, "markerfacecolor": "none"}
 
 # --- Figures 3 to 7 -------------------------------------------------------------------------------
 
@@ -270,7 +269,12 @@ def of_graph(dataset: str) -> Callable[[pd.DataFrame, Mapping], Figure]:
         mine = {**context, "datasets": [dataset], "unavailable": others}
         if dataset not in study_datasets(context):
             mine["experiments"] = {}  # nothing is asked of it
-        return whole(rows[rows["dataset"] == dataset], mine)
+        figure = whole(rows[rows["dataset"] == dataset], mine)
+        for ax in figure.axes:
+            if not ax.get_title():  # an empty panel
+                with style.theme():
+                    ax.set_title(dataset)
+        return figure
 
     return draw
 
@@ -286,6 +290,6 @@ def _draw_print(ax: Axes, dataset: str, side: str, context: Mapping) -> None:
             [one["published_mean"] for _, one in mine],
             yerr=[one["published_ci"] for _, one in mine],
             label="paper",
-            linestyle="none",
-            **_PRINT_LOOK,
+            markersize=6,
+            **style.PRINTED,
         )

@@ -236,18 +236,15 @@ def _decoupled_panel(
 def _draw_read_off(
     ax: Axes, printed: pd.DataFrame, position: Callable[[Mapping], float | None]
 ) -> None:
-    """Diamonds in their methods' colours, with what they may be misread by."""
+    """Diamonds filled in their methods' colours, with what they may be misread by."""
     for (method, _), points in printed.groupby(["method", "level"], sort=False):
         ax.errorbar(
             [position(cell) for cell in points.to_dict("records")],
             points["mean"],
             yerr=points["ci"],
-            color=style.method_style(method)[0],
-            marker="D",
             markersize=7,
-            markerfacecolor="none",
-            linestyle="none",
             label="authors' picture (± 2)",
+            **style.printed_look(method),
         )
 
 
@@ -280,11 +277,8 @@ def _levels_panel(
                 printed["x"] - 0.4 + step / 2,
                 printed["published_mean"],
                 yerr=printed["published_ci"],
-                color=colour,
-                marker="D",
-                markerfacecolor="none",
-                linestyle="none",
                 label=f"{method_name(as_implemented()[method])} (paper)",
+                **style.PRINTED,
             )
         found = mine[mine["mean"].notna()]
         if found.empty:

@@ -3,35 +3,29 @@
 from collections.abc import Mapping
 
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from graphdp.paper import style
 from graphdp.paper.accuracy import COUNTS, FLOATS, published_table
 from graphdp.paper.attack import TABLE3_COUNTS, TABLE3_NUMBERS, read_attacks, show_table3, table3
-from graphdp.paper.panels import panel_grid, set_ticks, summary_of
 from graphdp.paper.plots import (
     ACCURACY_CAPTION,
     Drawing,
     accuracy_figure,
     by_number,
     contrast,
-    lines_by_epsilon,
 )
 from graphdp.paper.statistics import STATISTICS_NUMBERS, show_statistics, table1
 from graphdp.paper.tables import Table, show_published
 
 ENCODER_EXPERIMENT, HOPS_EXPERIMENT, DEGREE_EXPERIMENT = "encoder", "hops", "degree"
-_WITH_ENCODER = "hp_with_encoder"
 
 
 def figure7(rows: pd.DataFrame, context: Mapping) -> Figure:
     """With and without the encoder: accuracy against ε, edge level left, node level right."""
-    if "hp_encoder_layers" in rows.columns:
-        layers = pd.to_numeric(rows["hp_encoder_layers"])
-        rows = rows.assign(**{_WITH_ENCODER: (layers > 0).astype(object).where(layers.notna())})
     names = ("with encoder", "without encoder")
-    return contrast(rows, context, ENCODER_EXPERIMENT, "encoder_layers", _WITH_ENCODER, names)
+    return contrast(
+        rows, context, ENCODER_EXPERIMENT, "encoder_layers", lambda layers: layers > 0, names
+    )
 
 
 def figure8(rows: pd.DataFrame, context: Mapping) -> Figure:
@@ -41,16 +35,8 @@ def figure8(rows: pd.DataFrame, context: Mapping) -> Figure:
 
 def figure9(rows: pd.DataFrame, context: Mapping) -> Figure:
     """Accuracy against the maximum degree at node level, one line per ε, one panel per dataset."""
-
-    def panel(ax: Axes, summary: pd.DataFrame, level: str) -> None:
-        ax.set_xscale("log")
-        lines_by_epsilon(ax, summary, "hp_max_degree", level)
-        ax.set_xlabel("maximum degree D")
-        set_ticks(ax, sorted(summary["hp_max_degree"].unique()))
-
-    with style.theme():
-        summary = summary_of(rows, context, DEGREE_EXPERIMENT, "hp_max_degree")
-        return panel_grid(summary, context, DEGREE_EXPERIMENT, ("node",), panel, "max_degree")
+    label = "maximum degree D"
+    return by_number(rows, context, DEGREE_EXPERIMENT, "max_degree", label, ("node",), log=True)
 
 
 TABLES: dict[str, Table] = {

@@ -24,12 +24,13 @@ _RULE = (
 )
 _HEAT = (
     "Accuracy by M (training) and N_test (testing) of GCN with Gaussian noise, corrected, at ε = 2 "
-    "and without privacy; each panel has its own scale. The values of the printed figure cannot be "
-    "read from its text."
+    "and without privacy; the panels of a graph share their colours. The values of the printed "
+    "figure cannot be read from its text."
 )
 _VARIANTS = (
     "Accuracy against ε by convolution: as its authors' code runs it and as published, whose ε are "
-    "claims (dashed), corrected, and the same network without neighbours; diamonds are the paper's."
+    "claims (dashed), corrected, and the same network without neighbours; diamonds are the "
+    "paper's. M of what the code runs is chosen on test nodes, as it does, else on validation ones."
 )
 
 

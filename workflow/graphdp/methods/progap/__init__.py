@@ -64,7 +64,7 @@ CARDS = (
                 store=ROWS,
             ),
         ),
-        look=("#d55e00", "D"),
+        look=("#d55e00", "p"),
         examples=("--level edge --epsilon 1 --delta 1e-7 --depth 3",),
         words=Words(edges="Out-edges of a node, as messages to others."),
     ),

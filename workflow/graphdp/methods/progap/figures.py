@@ -13,7 +13,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from graphdp.paper import style
 from graphdp.paper.accuracy import COUNTS, FLOATS, published_table
 from graphdp.paper.cells import experiment_rows
-from graphdp.paper.panels import draw_line, epsilon_title, panel_grid, wrap
+from graphdp.paper.panels import claims_title, draw_line, panel_grid, wrap
 from graphdp.paper.plots import (
     ACCURACY_CAPTION,
     PRIVATE_LEVELS,
@@ -27,7 +27,6 @@ from graphdp.paper.statistics import STATISTICS_NUMBERS, show_statistics, table1
 from graphdp.paper.tables import Table, show_published
 
 DEPTH_EXPERIMENT, CONVERGENCE_EXPERIMENT, LAYERWISE_EXPERIMENT = "depth", "convergence", "layerwise"
-_PROGRESSIVE = "hp_progressive"
 
 
 def figure3(rows: pd.DataFrame, context: Mapping) -> Figure:
@@ -62,8 +61,8 @@ def figure3(rows: pd.DataFrame, context: Mapping) -> Figure:
         ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: names.get(value, "")))
         ax.xaxis.set_minor_locator(NullLocator())
         ax.grid(False, axis="x")
-        what = epsilon_title(summary, level).replace("ε (", f"ε = {', '.join(tokens)} (", 1)
-        ax.set_xlabel(f"stage, {ends[1]} epochs each\n" + wrap(what, 52))
+        title = claims_title(summary, f"stage, {ends[1]} epochs each,", details=False)
+        ax.set_xlabel(wrap(title, 52))
 
     with style.theme():
         summary = summarise(best)
@@ -79,11 +78,10 @@ def figure4(rows: pd.DataFrame, context: Mapping) -> Figure:
 
 def layerwise(rows: pd.DataFrame, context: Mapping) -> Figure:
     """Progressive against layer-wise training (earlier bases frozen): accuracy against ε."""
-    if "hp_layerwise" in rows.columns:
-        frozen = rows["hp_layerwise"]
-        rows = rows.assign(**{_PROGRESSIVE: (frozen == False).where(frozen.notna(), None)})  # noqa: E712
     names = ("progressive", "layer-wise")
-    return contrast(rows, context, LAYERWISE_EXPERIMENT, "layerwise", _PROGRESSIVE, names)
+    return contrast(
+        rows, context, LAYERWISE_EXPERIMENT, "layerwise", lambda frozen: not frozen, names
+    )
 
 
 TABLES: dict[str, Table] = {

@@ -189,7 +189,7 @@ CARDS = (
         plan=plan_settings,
         analyses="graphdp.methods.sage.plan:progaps_analyses",
         stages=STAGES,
-        look=("#56b4e9", "<"),
+        look=("#44aa99", "<"),
         examples=(
             "--level node --epsilon 8 --train-nodes 19800 --batch-size 256 --epochs 10 "
             "--max-degree 100",
@@ -206,7 +206,7 @@ CARDS = (
         plan=plan_settings,
         analyses="graphdp.methods.sage.plan:progaps_implemented",
         stages=STAGES,
-        look=("#949494", ">"),
+        look=("#661100", ">"),
         as_implemented_of=PROGAPS,
         last_epoch=("node",),
         weights_alone=_progaps_exact,
