@@ -202,11 +202,27 @@ def test_no_label_of_the_whole_figure_is_cut(results):
     for text in texts:
         box = text.get_window_extent(canvas.get_renderer())
         assert box.x0 >= 0 and box.x1 <= width, text.get_text()
+        if text.get_text().startswith("≥"):  # beside a bar, and not across the frame
+            assert box.x1 <= axes.bbox.x1, text.get_text()
+    # A figure of some screens: its axis is numbered, and its colours are named, at both ends.
+    assert {label.get_window_extent().y0 > axes.bbox.y1 for label in _numbers(axes)} == {
+        True,
+        False,
+    }
+    tops = [legend.get_window_extent().y0 > axes.bbox.y1 for legend in figure.legends]
+    assert sorted(tops) == [False, True]
     # An ε is never without its adjacency and status: in the heading, or else on the line.
     shown = " ".join(text.get_text() for text in texts)
     for claim in CLAIMS.values():
         assert claim.plan.adjacency in shown
     assert "one entry of A, edge_directed, proven, δ = 1e-6" in shown
+
+
+def _numbers(axes):
+    """The labels of ε that are drawn, of both ends."""
+    ticks = axes.xaxis.get_major_ticks()
+    labels = [label for tick in ticks for label in (tick.label1, tick.label2)]
+    return [label for label in labels if label.get_visible() and label.get_text()]
 
 
 def test_proven_does_not_stand_over_a_claim_that_is_read_for_other_worlds(results):

@@ -158,7 +158,7 @@ def _draw(results: Sequence[Mapping[str, Any]]) -> Figure:
     factors = _factors(results)
     families = list(dict.fromkeys(result["family"] for result in results))
     lines = len(results) + 2 * len(families)
-    figure = Figure(figsize=(9, 0.205 * lines + 1.5), layout="constrained")
+    figure = Figure(figsize=(10, 0.205 * lines + 1.5), layout="constrained")
     # The layout ends a long number a few points beyond the edge.
     figure.get_layout_engine().set(w_pad=0.15)
     axes = figure.subplots()
@@ -176,6 +176,8 @@ def _draw(results: Sequence[Mapping[str, Any]]) -> Figure:
             va="center",
             fontweight="bold",
             color="0.15",
+            # A long one goes on over the plot: no line of the grid runs through it.
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
         )
         heading.set_in_layout(False)
         for result in group:
@@ -185,10 +187,12 @@ def _draw(results: Sequence[Mapping[str, Any]]) -> Figure:
             _line(axes, result, place, left, factors[result["claim"]])
         place += 2
     axes.set_xscale("log")
-    axes.set_xlim(left, largest * 4)  # room for the numbers beside the longest bar
-    ticks_shown = [0.5, 1, 2, 4, 8, 16, 32]
+    axes.set_xlim(left, largest * 16)  # room for the numbers beside the longest bar
+    ticks_shown = [0.5, 1, 2, 4, 8, 16, 32, 64]
     axes.set_xticks(ticks_shown, [f"{tick:g}" for tick in ticks_shown])
     axes.minorticks_off()
+    # The figure is longer than a screen: its axis and what the colours mean stand at both ends.
+    axes.tick_params(axis="x", labeltop=True)
     axes.set_ylim(place - 1.2, -0.9)
     axes.set_yticks(ticks, names)
     axes.grid(visible=False, axis="y")
@@ -201,7 +205,8 @@ def _draw(results: Sequence[Mapping[str, Any]]) -> Figure:
         handles.append(
             Line2D([], [], color=colour, marker=marker, lw=3, ms=6, label=f"lower bound {words}")
         )
-    figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False)
+    for end in ("upper", "lower"):
+        figure.legend(handles=handles, loc=f"outside {end} center", ncols=2, frameon=False)
     return figure
 
 
