@@ -1,6 +1,7 @@
 """DPA-GNN's study, printed numbers, tables and figures from rows."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -10,11 +11,12 @@ from dpa_fixture import at, expected
 from graphdp.methods.dpa import fact_tables, numbers
 from graphdp.methods.dpa import paper_tables as printed
 from graphdp.methods.dpa.figures import FIGURES, TABLES
-from graphdp.methods.dpa.plan import dummy_epsilon
+from graphdp.methods.dpa.plan import PUBLISHED_DELTA, dummy_epsilon
 from graphdp.methods.dpa.remarks import REMARKS
 from graphdp.methods.registry import card
 from graphdp.paper import printing, tables
 from graphdp.paper.cells import read_published
+from graphdp.privacy.accounting.closed_form import gaussian_epsilon
 from graphdp.workflow.calibrations import calibrate_cell
 from graphdp.workflow.grid import Grid
 
@@ -338,3 +340,20 @@ def test_parties_see_each_pair_twice_and_lists_are_cut(study):
             whole, kept = lines[f"{name}, with dummies", node], lines[f"{name}, pairs", node]
             assert sum(seen) == 2 * whole and max(seen) <= whole
             assert 1 <= kept <= study.per_dataset[name]["max_degree"] and whole >= kept + 1
+
+
+# --- what was attacked ----------------------------------------------------------------------------
+
+
+def test_the_page_of_audits_names_tests_that_there_are_and_the_classical_formula_s_numbers():
+    page = (fixture.ROOT / "docs/audits.md").read_text()
+    section = page.partition("\n## DPA-GNN\n")[2].partition("\n## ")[0]
+    code = "".join(path.read_text() for path in (fixture.ROOT / "tests").glob("test_audit_dpa*.py"))
+    named = set(re.findall(r"`(test_\w+)`", section))
+    assert len(named) == 12 and all(f"def {name}(" in code for name in named)
+    factor = math.sqrt(2 * math.log(1.25 / PUBLISHED_DELTA))
+    exact = {own: gaussian_epsilon(own / factor, PUBLISHED_DELTA) for own in (4, 8, 9.2)}
+    assert f"a claimed 4 is {exact[4]:.2f}, 8 is {exact[8]:.2f} and 9.2" in section
+    assert f"at a claimed 11, is {exact[9.2]:.2f}; it is too little noise above 8.42" in section
+    for own, holds in ((8.415, True), (8.425, False)):
+        assert (gaussian_epsilon(own / factor, PUBLISHED_DELTA) <= own) == holds
