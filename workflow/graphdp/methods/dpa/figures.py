@@ -59,28 +59,26 @@ FIGURES: dict[str, Drawing] = {
         drawn.figure3,
         "Edges alone are private, two rounds of each stream. The paper's ε_e comes from dummies, "
         "which change no sum, so that its accuracy is one for all; rounds without noise show the "
-        "edges at any of them. Corrected: ε at edge level, noise in every round. RR, Blink, "
-        f"Solitude and DPRR are no methods of this project. {_NO_VALUES}",
+        f"edges at any of them. Corrected: ε at edge level, noise in every round. {_NO_VALUES}",
     ),
     "dpa_figure4": Drawing(
         "DPA-GNN Figure 4",
         drawn.figure4,
         "Features and edges are private, labels public: accuracy against ε_h, r so that ε_e is 4 "
-        f"and 8. {_REFUTED} Solitude is no method of this project. {_NO_VALUES}",
+        f"and 8. {_REFUTED} {_NO_VALUES}",
     ),
     "dpa_figure5": Drawing(
         "DPA-GNN Figure 5",
         drawn.figure5,
         "Edges and labels are private, features public: accuracy against ε_y. The rounds are Table "
-        f"3's; the paper takes two of the features on large graphs. {_REFUTED} RR is no method of "
-        f"this project. {_NO_VALUES}",
+        f"3's; the paper takes two of the features on large graphs. {_REFUTED} {_NO_VALUES}",
     ),
     "dpa_figure6": Drawing(
         "DPA-GNN Figure 6",
         drawn.figure6,
         "Features and labels are private, edges public: so says the text; the printed caption says "
         "features and edges. 5 % of ε go to the features, which the paper does not say. "
-        f"{_REFUTED} LPGNN and RGNN are no methods of this project. {_NO_VALUES}",
+        f"{_REFUTED} {_NO_VALUES}",
     ),
     "dpa_figure7": Drawing(
         "DPA-GNN Figure 7",
