@@ -36,6 +36,7 @@ TABLES: dict[str, Table] = {
     "dpa_table9": _accuracies(9, printed.TABLE9),
     "dpa_table10": Table("DPA-GNN Table 10", facts.table10, facts.show_table10, ()),
     "dpa_sends": Table("What a user sends", facts.sends, facts.show_sends, facts.SENDS_NUMBERS),
+    "dpa_cost": Table("Cost of the protocol", facts.cost, facts.show_cost, facts.COST_NUMBERS),
 }
 _NO_VALUES = "The values of the printed figure cannot be read from its text."
 _REFUTED = "DPA-GNN's ε as implemented is a claim (dashed): no finite ε is known to hold."
@@ -121,8 +122,9 @@ FIGURES: dict[str, Drawing] = {
         "Cost of the protocol",
         computed.cost,
         "What one model costs against the parties m, the shares t and the users n: bytes by link "
-        "(lines: the formula; crosses: counted by the processes), CPU seconds of all processes and "
-        "wall seconds, starts included, on two shared cores.",
+        "(lines: the formula; hollow circles, squares and triangles: counted by the processes), "
+        "CPU seconds of all processes and wall seconds, starts included, on two cores that others "
+        "used as well, so that wall seconds say little of the protocol.",
         of_study=False,
     ),
     "dpa_cora": _of_graph("cora"),
