@@ -5,6 +5,7 @@ import pytest
 
 import dpa_fixture as fixture
 from dpa_fixture import at, expected
+from graphdp.methods.dpa import numbers
 from graphdp.methods.dpa import paper_tables as printed
 from graphdp.methods.dpa.figures import FIGURES, TABLES
 from study_fixture import lines_of, told
@@ -60,6 +61,16 @@ def test_parts_of_epsilon_stand_where_they_belong(study, frame, context):
     assert lines_of(ax)["as implemented, ε_e = 4"][:, 0].tolist() == [0.1, 1, 2, 3, 4]
 
 
+@pytest.mark.parametrize(
+    ("number", "names"),
+    [(3, "RR, Blink, Solitude, DPRR"), (4, "Solitude"), (5, "RR"), (6, "LPGNN, RGNN")],
+)
+def test_printed_lines_that_are_not_here_are_named_in_the_picture(frame, context, number, names):
+    figure = FIGURES[f"dpa_figure{number}"].draw(frame, context)
+    below = figure.get_supxlabel().replace("\n", " ")
+    assert f"not shown: {names} (method not yet part of the pipeline)" in below
+
+
 def test_heat_maps_and_hyperparameters(study, frame, context):
     panels = {ax.get_title(): ax for ax in FIGURES["dpa_figure8"].draw(frame, context).axes}
     values = panels["computers, claimed ε = 8"].images[0].get_array()
@@ -87,6 +98,23 @@ def test_central_methods_stand_by_what_their_epsilon_is(frame, context):
     assert set(lines_of(right)) == {
         "DPA-GNN-NDP", "MLP-DP", "ProGAP-NDP", "HeterPoisson-NDP", "DPDGC-NDP",
     }  # fmt: skip
+
+
+def test_the_costs_are_drawn_as_they_were_counted(context, frame):
+    """Lines for the formula, hollow marks of three shapes for what was counted, as the caption has
+    it, against each size."""
+    figure = FIGURES["dpa_cost"].draw(frame, context)
+    for (name, sizes), ax in zip(numbers.VARIED.items(), figure.axes, strict=False):
+        counted = [line for line in ax.get_lines() if line.get_label() == "counted"]
+        assert [line.get_marker() for line in counted] == ["o", "s", "^"]
+        assert {line.get_markerfacecolor() for line in counted} == {"none"}
+        ours = [line for line in ax.get_lines() if line.get_label().endswith(", formula")]
+        for line, marks in zip(ours, counted, strict=True):
+            link = line.get_label().removesuffix(", formula")
+            assert list(line.get_xdata()) == [getattr(size, name) for size in sizes]
+            assert list(line.get_ydata()) == [numbers.formula(size)[link] / 1e6 for size in sizes]
+            assert list(marks.get_ydata()) == list(line.get_ydata())
+    assert "hollow circles, squares and triangles: counted" in FIGURES["dpa_cost"].caption
 
 
 def test_without_rows_every_figure_says_why(context, frame):

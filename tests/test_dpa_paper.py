@@ -1,6 +1,8 @@
 """DPA-GNN's study, printed numbers, tables and figures from rows."""
 
 import math
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,11 +12,14 @@ from dpa_fixture import at, expected
 from graphdp.methods.dpa import fact_tables, numbers
 from graphdp.methods.dpa import paper_tables as printed
 from graphdp.methods.dpa.figures import FIGURES, TABLES
-from graphdp.methods.dpa.plan import dummy_epsilon
+from graphdp.methods.dpa.plan import PUBLISHED_DELTA, dummy_epsilon
 from graphdp.methods.dpa.remarks import REMARKS
 from graphdp.methods.registry import card
 from graphdp.paper import printing, tables
 from graphdp.paper.cells import read_published
+from graphdp.paper.shipped import lines_of, make_lines
+from graphdp.privacy.accounting.closed_form import gaussian_epsilon
+from graphdp.privacy.pair_sums import mean_dummies
 from graphdp.workflow.calibrations import calibrate_cell
 from graphdp.workflow.grid import Grid
 
@@ -96,7 +101,7 @@ def test_the_page_says_how_large_the_grid_is(study):
 
 def test_every_artefact_is_a_target(study):
     assert set(study.tables) == set(TABLES)
-    assert set(TABLES) == {f"dpa_table{i}" for i in range(1, 11)} | {"dpa_sends"}
+    assert set(TABLES) == {f"dpa_table{i}" for i in range(1, 11)} | {"dpa_sends", "dpa_cost"}
     assert set(study.figures) == set(FIGURES)
     assert {f"dpa_figure{i}" for i in range(3, 12)} <= set(FIGURES)
 
@@ -291,7 +296,9 @@ def test_what_a_user_sends_is_the_formula_of_the_note(frame, context):
 
 
 def test_tables_without_models_are_shown(frame, context):
-    for name in ("dpa_table1", "dpa_table2", "dpa_table5", "dpa_table10", "dpa_sends"):
+    for name in (
+        "dpa_table1", "dpa_table2", "dpa_table5", "dpa_table10", "dpa_sends", "dpa_cost",
+    ):  # fmt: skip
         shown = TABLES[name].show(TABLES[name].make(frame, context))
         assert len(shown.cells) and shown.notes
         printing.to_latex(shown, name)
@@ -307,27 +314,114 @@ def test_tables_are_read_back_as_they_were(table3, tmp_path):
 # --- numbers that no model gives ------------------------------------------------------------------
 
 
+SIZES = list(dict.fromkeys([*(size for row in numbers.VARIED.values() for size in row),
+                            *numbers.TABLE]))  # fmt: skip
+SECONDS = {"cpu", "wall", "alone"}
+
+
 def test_what_processes_count_is_the_formula():
-    lines = numbers.shipped("cost")
-    by_series = {
-        series: own.set_index("x")["y"].to_dict() for series, own in lines.groupby("series")
-    }
+    """To the byte, over every link of every size of the figure and of the table."""
     compared = 0
-    for name, points in numbers.VARIED.items():
-        for point in points:
-            x = float(point["mtn".index(name)])
-            for link, size in numbers.formula(*point).items():
-                assert by_series[f"{name}, formula, {link}"][x] == size
-                assert by_series[f"{name}, measured, {link}"][x] == size
-                compared += 1
-            assert by_series[f"{name}, measured, cpu"][x] > 0
-    assert compared == 36
+    for size in SIZES:
+        found, sizes = numbers.cost_of(size), numbers.formula(size)
+        assert found.keys() == sizes.keys() | SECONDS
+        for link, count in sizes.items():
+            assert found[link] == count, (size, link)
+            compared += 1
+        assert 0 < found["alone"] < found["cpu"] and found["wall"] > 0
+    assert compared == 3 * len(SIZES) + sum(size.dummies for size in SIZES)
+    assert compared == len(numbers.shipped("cost")) - 3 * len(SIZES)
+
+
+def test_the_formula_is_that_of_the_page():
+    """P t (9 + 8C) + 4n, F t (9 + 8C), (P + F) t (4 + 8C) and m n 8C, of a round of each stream."""
+    size = numbers.Size(3, 2, *numbers.CORA, (1, 64), (1, 7), dummies=True)
+    n, pairs, more = size.users, size.pairs, numbers.dummies_of(size)
+    assert numbers.formula(size) == {
+        "users to shuffler": 2 * pairs * (9 + 512 + 9 + 56) + 8 * n,
+        "parties to shuffler": 2 * more * (9 + 512 + 9 + 56),
+        "shuffler to parties": 2 * (pairs + more) * (4 + 512 + 4 + 56),
+        "parties to server": 3 * n * 8 * (64 + 7),
+    }
+    # Three parties draw for each key; a party's deviation is s / √2.
+    std = numbers.count_noise() / math.sqrt(2)
+    expected = 3 * n * mean_dummies(numbers.count_noise(), 3, 1)
+    assert abs(more - expected) < 6 * std * math.sqrt(3 * n)
+    assert numbers.dummies_of(replace(size, dummies=False)) == 0
 
 
 @pytest.mark.slow
-def test_a_measured_session_counts_the_same_bytes():
-    found = numbers.measured(3, 2, 50)
-    assert {k: v for k, v in found.items() if k not in ("cpu", "wall")} == numbers.formula(3, 2, 50)
+@pytest.mark.parametrize("dummies", [False, True])
+def test_a_measured_session_counts_the_same_bytes(dummies):
+    size = numbers.Size(3, 2, 50, 250, (2, 64), (1, 7), dummies)
+    found = numbers.measured(size)
+    assert {k: v for k, v in found.items() if k not in SECONDS} == numbers.formula(size)
+
+
+def test_the_table_of_costs_has_what_was_asked_for(frame, context):
+    """m = 2, 3, 5; t = 2, 3; n up to Facebook pages'; 7, 64 and 1,433 columns; dummies or none."""
+    table = TABLES["dpa_cost"].make(frame, context)
+    assert (table["formula_bytes"] == table["counted_bytes"]).all()
+    cora = table[(table["rounds"] == "10 and 8") & (table["columns"] == "64 and 7")]
+    cora = cora[cora["dummies"] == 0].set_index(["m", "t"])
+    assert list(cora.index) == [(2, 2), (3, 2), (3, 3), (5, 2), (5, 3)]
+    # The ring's bytes by hand: 18 rounds of 10,556 pairs.
+    assert cora.loc[(3, 2), "counted_bytes"] == (
+        2 * 10_556 * (18 * (9 + 4) + 2 * (10 * 512 + 8 * 56)) + 18 * 4 * 2_708
+        + 3 * 2_708 * (10 * 512 + 8 * 56)
+    )  # fmt: skip
+    assert set(table["users"]) == {2_708, 13_471, 22_470}
+    for drawn in (table["dummies"] == 0, table["dummies"] > 0):
+        columns = {text.split()[0] for text in table.loc[drawn, "columns"]}
+        assert columns == {"7", "64", "1,433"}
+    shown = TABLES["dpa_cost"].show(table)
+    assert list(shown.cells.columns) == [
+        "m", "t", "users", "pairs", "dummies", "columns", "rounds", "bytes by formula",
+        "bytes counted", "CPU s", "wall s", "CPU s in one process",
+    ]  # fmt: skip
+    assert shown.cells["bytes counted"][1] == f"{cora.loc[(3, 2), 'counted_bytes']:,.0f}"
+    assert f"s = {numbers.count_noise():.1f} " in " ".join(shown.notes)
+
+
+def test_the_page_says_which_aims_are_reached():
+    """By the shipped numbers: CPU and wall seconds of Cora's rounds over TCP."""
+    text = re.sub(r"\s+", " ", (fixture.ROOT / "docs/dpa.md").read_text())
+
+    def at(m, t, *rounds, dummies=False):
+        return numbers.cost_of(numbers.Size(m, t, *numbers.CORA, *rounds, dummies=dummies))
+
+    two, three, more = (
+        at(2, 2)["cpu"],
+        at(3, 2)["cpu"],
+        [at(*s)["cpu"] for s in ((3, 3), (5, 2), (5, 3))],
+    )
+    assert two < 3 and three < 3 < min(more)
+    assert f"m = 3 and t = 2, in {three:.1f} for all five" in text
+    assert f"and at m = 2 in {two:.1f}; not" in text
+    share, five, both = (f"{value:.1f}" for value in more)
+    assert f"({share}) or five parties ({five} and, with t = 3, {both})" in text
+    drawn = numbers.dummies_of(numbers.Size(3, 2, *numbers.CORA, dummies=True))
+    whole = at(3, 2, dummies=True)["cpu"]
+    once = at(3, 2, (1, 64), (1, 7), dummies=True)["cpu"]
+    assert 3 < once < whole and drawn // numbers.CORA[1] == 32
+    assert f"{drawn:,} of them, 32 times the pairs, take {whole:.1f} CPU seconds" in text
+    assert f"and {once:.1f} for a single round of each stream" in text
+    assert f"({numbers.cost_of(numbers.TABLE[1])['alone']:.2f} for the rounds, 0.3 for" in text
+    walls = ", ".join(f"{at(m, 2)['wall']:.1f}" for m in (2, 3))
+    assert f"take {walls} and {at(5, 2)['wall']:.1f} seconds with 2, 3 and 5 parties" in text
+
+
+def test_costs_are_read_back_as_they_were(frame, context, tmp_path):
+    table = TABLES["dpa_cost"].make(frame, context)
+    tables.write_csv(table, tmp_path / "t.csv")
+    assert tables.read_csv(tmp_path / "t.csv", "dpa_cost").equals(table)
+
+
+def test_counts_are_kept_to_the_last_digit(tmp_path):
+    """Six digits of 121,166,736 bytes would be 121,167,000."""
+    lines = [("a", "bytes", 1.0, 121_166_736.0), ("a", "seconds", 1.0, 2.61953512)]
+    make_lines(tmp_path / "n.csv", {"a": lambda: lines})
+    assert list(lines_of(tmp_path / "n.csv", "a")["y"]) == [121_166_736, 2.61954]
 
 
 def test_parties_see_each_pair_twice_and_lists_are_cut(study):
@@ -338,3 +432,20 @@ def test_parties_see_each_pair_twice_and_lists_are_cut(study):
             whole, kept = lines[f"{name}, with dummies", node], lines[f"{name}, pairs", node]
             assert sum(seen) == 2 * whole and max(seen) <= whole
             assert 1 <= kept <= study.per_dataset[name]["max_degree"] and whole >= kept + 1
+
+
+# --- what was attacked ----------------------------------------------------------------------------
+
+
+def test_the_page_of_audits_names_tests_that_there_are_and_the_classical_formula_s_numbers():
+    page = (fixture.ROOT / "docs/audits.md").read_text()
+    section = page.partition("\n## DPA-GNN\n")[2].partition("\n## ")[0]
+    code = "".join(path.read_text() for path in (fixture.ROOT / "tests").glob("test_audit_dpa*.py"))
+    named = set(re.findall(r"`(test_\w+)`", section))
+    assert len(named) == 12 and all(f"def {name}(" in code for name in named)
+    factor = math.sqrt(2 * math.log(1.25 / PUBLISHED_DELTA))
+    exact = {own: gaussian_epsilon(own / factor, PUBLISHED_DELTA) for own in (4, 8, 9.2)}
+    assert f"a claimed 4 is {exact[4]:.2f}, 8 is {exact[8]:.2f} and 9.2" in section
+    assert f"at a claimed 11, is {exact[9.2]:.2f}; it is too little noise above 8.42" in section
+    for own, holds in ((8.415, True), (8.425, False)):
+        assert (gaussian_epsilon(own / factor, PUBLISHED_DELTA) <= own) == holds

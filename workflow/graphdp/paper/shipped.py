@@ -1,7 +1,7 @@
 """What is shipped with the project: rows of models, and numbers of figures that no row holds.
 
 Rows stand in `workflow/report`. Such numbers stand in a file beside the code that makes them, with
-the columns figure, series (both str), x and y (float64); y has six digits.
+the columns figure, series (both str), x and y (float64); y has six digits, or is whole.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -78,6 +78,11 @@ def make_lines(
     parts = {name: frame[frame["figure"] == name] for name in made}
     for name in names:
         lines = pd.DataFrame(list(made[name]()), columns=_COLUMNS)
-        parts[name] = lines.assign(y=[float(f"{value:.6g}") for value in lines["y"]])
+        parts[name] = lines.assign(y=[_short(value) for value in lines["y"]])
     with io.atomic_path(file) as temporary:
         pd.concat(parts.values()).to_csv(temporary, index=False, lineterminator="\n")
+
+
+def _short(value: float) -> float:
+    """Six digits; of a whole number, which is a count, all."""
+    return value if float(value).is_integer() else float(f"{value:.6g}")

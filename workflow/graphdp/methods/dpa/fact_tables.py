@@ -1,5 +1,5 @@
 """DPA-GNN's tables without trained models: what is protected, what it costs, what is recommended,
-and what a user of the protocol sends."""
+what a user of the protocol sends, and what the protocol was measured to take."""
 
 import math
 from collections.abc import Mapping
@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from graphdp.methods.dpa import numbers
 from graphdp.methods.dpa.paper_tables import CORRECTED
 from graphdp.methods.dpa.remarks import REMARKS
 from graphdp.paper.cells import missing_reason, study_datasets
@@ -254,6 +255,72 @@ def show_sends(table: pd.DataFrame) -> Printed:
             "get; two parties together the rows whose shares both reach them. Pairs are the mean "
             "of whole lists (edge level); at node level a user sends D at most. By Table 5: 16 k d "
             "t C for the same pairs.",
+        ),
+    )
+
+
+# --- what the protocol takes ----------------------------------------------------------------------
+
+_SECONDS = ("cpu", "wall", "alone")
+COST_NUMBERS = ("m", "t", "users", "pairs", "dummies", "formula_bytes", "counted_bytes", *_SECONDS)
+
+
+def cost(rows: pd.DataFrame, context: Mapping) -> pd.DataFrame:
+    """What models over TCP were measured to take (`numbers.TABLE`), beside the formula.
+
+    Columns: `COST_NUMBERS` (float64); columns and rounds (text), of features and of labels. Bytes
+    are those of all links and rounds together, headers apart; cpu, wall and alone are seconds
+    (`numbers.measured`).
+    """
+    table = []
+    for size in numbers.TABLE:
+        shipped, formula = numbers.cost_of(size), numbers.formula(size)
+        (rounds, columns), (label_rounds, classes) = size.streams.values()
+        table.append(
+            {
+                "m": size.parties,
+                "t": size.shares,
+                "users": size.users,
+                "pairs": size.pairs,
+                "dummies": numbers.dummies_of(size),
+                "columns": f"{columns:,} and {classes}",
+                "rounds": f"{rounds} and {label_rounds}",
+                "formula_bytes": sum(formula.values()),
+                "counted_bytes": sum(v for what, v in shipped.items() if what not in _SECONDS),
+                **{what: shipped[what] for what in _SECONDS},
+            }
+        )
+    return pd.DataFrame(table).astype(dict.fromkeys(COST_NUMBERS, "float64"))
+
+
+def show_cost(table: pd.DataFrame) -> Printed:
+    """One line per size."""
+    titles = {
+        "formula_bytes": "bytes by formula",
+        "counted_bytes": "bytes counted",
+        "cpu": "CPU s",
+        "wall": "wall s",
+        "alone": "CPU s in one process",
+    }
+    cells = table.astype(object)
+    for name in COST_NUMBERS:
+        places = {"cpu": ".1f", "wall": ".1f", "alone": ".2f"}.get(name, ",.0f")
+        cells[name] = [format(value, places) for value in table[name]]
+    return Printed(
+        "What the rounds of one model take over TCP, of as many users and pairs as Cora, Computers "
+        "and Facebook pages have: bytes of all links by the formula and as the processes count "
+        "them, headers and HMACs apart.",
+        cells.rename(columns=titles),
+        (
+            "Columns and rounds are those of features and of labels. Lists are random: costs "
+            "depend on how many pairs there are, not on which.",
+            "Dummies: pairs of zeros that the parties draw for all keys, with s = "
+            f"{numbers.count_noise():.1f} (edge_undirected, corrected, conditional: ε = 2, "
+            "δ = 1e-5, a fifth of μ²).",
+            "CPU seconds of all processes and wall seconds, starts included and training not, on "
+            f"two cores with other work beside it: of {numbers.SESSIONS} sessions that with the "
+            "least CPU time, with dummies of one. In one process the same sums and noise are made "
+            "without shares and dummies, which change no sum.",
         ),
     )
 

@@ -36,6 +36,7 @@ TABLES: dict[str, Table] = {
     "dpa_table9": _accuracies(9, printed.TABLE9),
     "dpa_table10": Table("DPA-GNN Table 10", facts.table10, facts.show_table10, ()),
     "dpa_sends": Table("What a user sends", facts.sends, facts.show_sends, facts.SENDS_NUMBERS),
+    "dpa_cost": Table("Cost of the protocol", facts.cost, facts.show_cost, facts.COST_NUMBERS),
 }
 _NO_VALUES = "The values of the printed figure cannot be read from its text."
 _REFUTED = "DPA-GNN's ε as implemented is a claim (dashed): no finite ε is known to hold."
@@ -59,28 +60,26 @@ FIGURES: dict[str, Drawing] = {
         drawn.figure3,
         "Edges alone are private, two rounds of each stream. The paper's ε_e comes from dummies, "
         "which change no sum, so that its accuracy is one for all; rounds without noise show the "
-        "edges at any of them. Corrected: ε at edge level, noise in every round. RR, Blink, "
-        f"Solitude and DPRR are no methods of this project. {_NO_VALUES}",
+        f"edges at any of them. Corrected: ε at edge level, noise in every round. {_NO_VALUES}",
     ),
     "dpa_figure4": Drawing(
         "DPA-GNN Figure 4",
         drawn.figure4,
         "Features and edges are private, labels public: accuracy against ε_h, r so that ε_e is 4 "
-        f"and 8. {_REFUTED} Solitude is no method of this project. {_NO_VALUES}",
+        f"and 8. {_REFUTED} {_NO_VALUES}",
     ),
     "dpa_figure5": Drawing(
         "DPA-GNN Figure 5",
         drawn.figure5,
         "Edges and labels are private, features public: accuracy against ε_y. The rounds are Table "
-        f"3's; the paper takes two of the features on large graphs. {_REFUTED} RR is no method of "
-        f"this project. {_NO_VALUES}",
+        f"3's; the paper takes two of the features on large graphs. {_REFUTED} {_NO_VALUES}",
     ),
     "dpa_figure6": Drawing(
         "DPA-GNN Figure 6",
         drawn.figure6,
         "Features and labels are private, edges public: so says the text; the printed caption says "
         "features and edges. 5 % of ε go to the features, which the paper does not say. "
-        f"{_REFUTED} LPGNN and RGNN are no methods of this project. {_NO_VALUES}",
+        f"{_REFUTED} {_NO_VALUES}",
     ),
     "dpa_figure7": Drawing(
         "DPA-GNN Figure 7",
@@ -123,8 +122,9 @@ FIGURES: dict[str, Drawing] = {
         "Cost of the protocol",
         computed.cost,
         "What one model costs against the parties m, the shares t and the users n: bytes by link "
-        "(lines: the formula; crosses: counted by the processes), CPU seconds of all processes and "
-        "wall seconds, starts included, on two shared cores.",
+        "(lines: the formula; hollow circles, squares and triangles: counted by the processes), "
+        "CPU seconds of all processes and wall seconds, starts included, on two cores that others "
+        "used as well, so that wall seconds say little of the protocol.",
         of_study=False,
     ),
     "dpa_cora": _of_graph("cora"),

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from graphdp.methods.dpa.paper_tables import Line
 from graphdp.paper import style
-from graphdp.paper.cells import missing_reason, study_datasets
+from graphdp.paper.cells import NO_METHOD, missing_reason, study_datasets
 from graphdp.paper.labels import as_implemented, delta_text
 from graphdp.paper.panels import (
     claims,
@@ -81,10 +81,13 @@ def series(lines: Sequence[tuple[str, Line, Where]]) -> tuple[Drawn, ...]:
 
 
 def by_graph(
-    lines: Sequence[Drawn], label: str = "ε", log: bool = False
+    lines: Sequence[Drawn], label: str = "ε", log: bool = False, lacks: Sequence[str] = ()
 ) -> Callable[[pd.DataFrame, Mapping], Figure]:
-    """Accuracy against x, a panel per graph that has results; the others are named below."""
-    return by_graph_and_side({"": lines}, label, log)
+    """Accuracy against x, a panel per graph that has results; the others are named below.
+
+    lacks: methods of the printed figure that are not here, which are named below as well.
+    """
+    return by_graph_and_side({"": lines}, label, log, lacks=lacks)
 
 
 def by_graph_and_side(
@@ -92,11 +95,13 @@ def by_graph_and_side(
     label: str = "ε",
     log: bool = False,
     beside: Beside | None = None,
+    lacks: Sequence[str] = (),
 ) -> Callable[[pd.DataFrame, Mapping], Figure]:
     """As `by_graph`, with a panel for each side of a graph, side by side.
 
     label: "ε", or the part of the claimed ε that x is.
     """
+    not_here = [f"not shown: {', '.join(lacks)} ({NO_METHOD})"] if lacks else []
 
     def draw(rows: pd.DataFrame, context: Mapping) -> Figure:
         cells = {one: one.cells(rows, context) for lines in sides.values() for one in lines}
@@ -118,7 +123,7 @@ def by_graph_and_side(
                 for place in range(0, len(titled), len(sides)):
                     share_y(titled[place : place + len(sides)])
             absent = absent_cells(shown, [one.line for one in cells], context)
-            finish(figure, axes, [""], absent, shown, said_of(shown))
+            finish(figure, axes, [""], absent, shown, [*said_of(shown), *not_here])
             return figure
 
     return draw

@@ -18,9 +18,9 @@ _LINKS = {
     "parties to server": ("#882255", "^"),
 }
 _AXES = {
-    "m": "m, parties (t = 2, n = 1,000)",
-    "t": "t, shares (m = 6, n = 1,000)",
-    "n": "n, users (m = 3, t = 2)",
+    "parties": "m, parties (t = 2, n = 1,000)",
+    "shares": "t, shares (m = 6, n = 1,000)",
+    "users": "n, users (m = 3, t = 2)",
 }
 
 
@@ -52,31 +52,32 @@ def figure11(rows: pd.DataFrame, context: Mapping) -> Figure:
 
 def cost(rows: pd.DataFrame, context: Mapping) -> Figure:
     """Bytes by link (above) and seconds (below) of one model, against m, t and n."""
-    lines = numbers.shipped("cost")
     with style.theme():
         figure, axes = style.panels(2, len(_AXES))
         for (name, label), above, below in zip(_AXES.items(), *axes, strict=True):
+            sizes = numbers.VARIED[name]
+            x = [getattr(size, name) for size in sizes]
+            formulas, found = map(numbers.formula, sizes), map(numbers.cost_of, sizes)
+            ours, counted = pd.DataFrame(formulas), pd.DataFrame(found)
             for link, (colour, marker) in _LINKS.items():
-                ours = lines[lines["series"] == f"{name}, formula, {link}"]
-                found = lines[lines["series"] == f"{name}, measured, {link}"]
-                above.plot(ours["x"], ours["y"] / 1e6, color=colour, label=f"{link}, formula")
-                above.plot(found["x"], found["y"] / 1e6, color=colour, ls="none", marker=marker,
+                above.plot(x, ours[link] / 1e6, color=colour, label=f"{link}, formula")
+                above.plot(x, counted[link] / 1e6, color=colour, ls="none", marker=marker,
                            markerfacecolor="none", markersize=7, label="counted")  # fmt: skip
             for what, colour, marker in (("cpu", "#333333", "o"), ("wall", "#949494", "s")):
-                found = lines[lines["series"] == f"{name}, measured, {what}"]
                 title = "CPU, all processes" if what == "cpu" else "wall"
-                below.plot(found["x"], found["y"], color=colour, marker=marker, label=title)
+                below.plot(x, counted[what], color=colour, marker=marker, label=title)
             for ax in (above, below):
-                set_ticks(ax, sorted(set(found["x"])))
+                set_ticks(ax, x)
                 ax.set_xlabel(label)
                 ax.set_ylim(bottom=0)
         axes[0][0].set_ylabel("MB of one model")
         axes[1][0].set_ylabel("seconds of one model")
         axes[1][0].legend(frameon=False, loc="lower right")
         _legend(figure, axes[0][0], 3)
+        (rounds, columns), (label_rounds, classes) = sizes[0].streams.values()
         told = (
-            f"18 rounds in every model: {numbers.ROUNDS[0]} of {numbers.COLUMNS} columns, "
-            f"{numbers.ROUNDS[1]} of {numbers.CLASSES}; {numbers.PAIRS} pairs a user, no dummies"
+            f"{rounds + label_rounds} rounds in every model: {rounds} of {columns} columns, "
+            f"{label_rounds} of {classes}; 5 pairs a user, no dummies"
         )
         style.footnote(figure, [told])
         return figure

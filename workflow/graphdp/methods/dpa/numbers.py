@@ -4,7 +4,8 @@
     python -m graphdp.methods.dpa.numbers quantiles
 
 The first puts those of the named figures (all if none is named) into `numbers.csv` beside this
-file, which the figures read; the second prints D, the c-quantiles of degrees with the self-loop.
+file, which figures and the table of costs read; the second prints D, the c-quantiles of degrees
+with the self-loop. `cost` takes some nine CPU minutes and 2 GB, and no graph.
 `degrees` and `quantiles` read the graphs that `snakemake data` leaves in results/data/graphs.
 """
 
@@ -12,15 +13,22 @@ import resource
 import sys
 import time
 from collections.abc import Iterator
-from functools import partial
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from graphdp.errors import GraphDPError
+from graphdp.methods.dpa.plan import COUNTS, dpa_plan
 from graphdp.paper.shipped import Line, lines_of, make_lines
-from graphdp.parties.shares import Round, choose_parties, link_bytes
+from graphdp.parties.fixed_point import dummies
+from graphdp.parties.shares import Round, choose_parties, link_bytes, noise_secret
+from graphdp.privacy.calibration import calibrate
+from graphdp.privacy.mechanisms.distributed_gaussian import party_std
+from graphdp.privacy.pair_sums import mean_dummies
+from graphdp.progress import progress
 from graphdp.rng import generator
 
 FILE = Path(__file__).with_name("numbers.csv")
@@ -74,50 +82,146 @@ def degrees() -> Iterator[Line]:
 
 # --- cost -----------------------------------------------------------------------------------------
 
-#: What is varied -> (m, t, n) at each of its values; 5 pairs a user, and the rounds of Cora.
-VARIED = {
-    "m": [(m, 2, 1000) for m in (3, 4, 5, 6)],
-    "t": [(6, t, 1000) for t in (2, 3, 4, 5)],
-    "n": [(3, 2, n) for n in (500, 1000, 2000, 4000)],
-}
-PAIRS, COLUMNS, CLASSES, ROUNDS = 5, 64, 7, (10, 8)
 
+@dataclass(frozen=True)
+class Size:
+    """A model's rounds over TCP: m, t, n and P, then rounds and columns of each stream.
 
-def rounds_of_a_model(std: float = 1.0) -> list[Round]:
-    """The rounds of one model: 10 of features with 64 columns, 8 of labels with 7."""
-    return [
-        Round(stream, number, columns, std)
-        for stream, columns, count in zip(
-            ("features", "labels"), (COLUMNS, CLASSES), ROUNDS, strict=True
+    dummies: whether the parties draw any (`_counts`).
+    """
+
+    parties: int
+    shares: int
+    users: int
+    pairs: int
+    features: tuple[int, int] = (10, 64)
+    labels: tuple[int, int] = (8, 7)
+    dummies: bool = False
+
+    @property
+    def name(self) -> str:
+        """What its series begin with."""
+        rounds = " and ".join(f"{count} of {columns}" for count, columns in self.streams.values())
+        return (
+            f"m = {self.parties}, t = {self.shares}, n = {self.users}, P = {self.pairs}, "
+            f"rounds {rounds}{', dummies' * self.dummies}"
         )
-        for number in range(count)
-    ]
+
+    @property
+    def streams(self) -> dict[str, tuple[int, int]]:
+        """Stream -> rounds, columns."""
+        return {"features": self.features, "labels": self.labels}
+
+    @property
+    def rounds(self) -> list[Round]:
+        """All of them, in order; what σ is changes no cost."""
+        return [
+            Round(stream, number, columns, 1.0)
+            for stream, (count, columns) in self.streams.items()
+            for number in range(count)
+        ]
 
 
-def formula(parties: int, shares: int, users: int) -> dict[str, int]:
-    """Link -> bytes of one model, headers apart."""
+#: What the figure varies -> a size for each value, with 5 pairs a user and the rounds of Cora.
+VARIED = {
+    "parties": [Size(m, 2, 1000, 5000) for m in (2, 3, 4, 5, 6)],
+    "shares": [Size(6, t, 1000, 5000) for t in (2, 3, 4, 5)],
+    "users": [Size(3, 2, n, 5 * n) for n in (2708, 10_000, 22_470)],
+}
+#: Users and pairs: of Cora in whole lists, of Computers at D = 17, of Facebook pages at D = 11.
+CORA, COMPUTERS, FACEBOOK = (2_708, 10_556), (13_471, 181_041), (22_470, 152_097)
+#: What the table shows. Of Computers and Facebook pages, and of 1,433 columns, one round a stream.
+TABLE = (
+    *(Size(m, t, *CORA) for m, t in ((2, 2), (3, 2), (3, 3), (5, 2), (5, 3))),
+    Size(3, 2, *CORA, features=(10, 7)),
+    Size(3, 2, *CORA, (1, 64), (1, 7)),
+    Size(3, 2, *CORA, (1, 1433), (1, 7)),
+    Size(3, 2, *COMPUTERS, (1, 64), (1, 10)),
+    Size(3, 2, *FACEBOOK, (1, 64), (1, 4)),
+    Size(3, 2, *CORA, dummies=True),
+    Size(3, 2, *CORA, features=(10, 7), dummies=True),
+    Size(3, 2, *CORA, (1, 64), (1, 7), dummies=True),
+    Size(3, 2, *CORA, (1, 1433), (1, 7), dummies=True),
+)
+#: Sessions of which the one with the least CPU time is kept; where there are dummies there is one.
+SESSIONS = 3
+#: What names the parties' noise and dummies.
+_NOISE = ("dpa cost",)
+
+
+@cache
+def count_noise() -> float:
+    """s: of the numbers of pairs at edge level, ε = 2 (edge_undirected, corrected, conditional),
+    δ = 1e-5, a fifth of μ². How many rounds there are does not matter to it."""
+    rounds = {"feature_layers": 10, "label_layers": 8}
+    plan = dpa_plan("edge", **rounds, feature_share=0.4, label_share=0.4)
+    noise = calibrate(plan, 2.0, 1e-5).noise_multiplier
+    (counts,) = (m for m in plan.mechanisms if m.phase == COUNTS)
+    return counts.noise_std(noise)
+
+
+def _counts(size: Size) -> dict[str, Any]:
+    """How the parties draw dummies, as `Session` has it: any one of them may collude."""
+    if not size.dummies:
+        return {}
+    std = count_noise()
+    mean = mean_dummies(std, size.parties, 1)
+    return {"count_std": party_std(std, size.parties, 1), "mean_dummies": mean}
+
+
+def dummies_of(size: Size) -> int:
+    """F: how many pairs of zeros the parties draw, which is the same in each round."""
+    if not (drawn := _counts(size)):
+        return 0
+    return sum(
+        int(dummies(
+            (noise_secret(_NOISE, party), "dummies"), size.users, drawn["mean_dummies"],
+            drawn["count_std"],
+        ).sum())
+        for party in range(size.parties)
+    )  # fmt: skip
+
+
+def formula(size: Size) -> dict[str, int]:
+    """Link -> bytes of all rounds, headers apart; without links that nothing goes over."""
     total: dict[str, int] = {}
-    for one in rounds_of_a_model():
-        sizes = link_bytes(PAIRS * users, 0, users, one.columns, parties, shares)
-        total = {link: total.get(link, 0) + size for link, size in sizes.items()}
-    return {link: size for link, size in total.items() if size}
+    drawn = dummies_of(size)
+    for one in size.rounds:
+        sizes = link_bytes(size.pairs, drawn, size.users, one.columns, size.parties, size.shares)
+        total = {link: total.get(link, 0) + count for link, count in sizes.items()}
+    return {link: count for link, count in total.items() if count}
 
 
-def measured(parties: int, shares: int, users: int) -> dict[str, float]:
-    """Link -> bytes that the processes count, and "cpu" and "wall", in seconds."""
+def measured(size: Size) -> dict[str, float]:
+    """Link -> bytes that the processes count, as `formula`; and seconds: "cpu" of all processes and
+    "wall", starts included, and "alone", CPU of the same sums in one process that has started."""
+    from graphdp.parties.memory import InMemory
     from graphdp.parties.session import Session
 
-    draws = generator("dpa cost", users)
-    senders = np.repeat(np.arange(users), PAIRS)
-    keys = draws.integers(0, users, len(senders))
-    due = rounds_of_a_model()
-    rows = {one.stream: draws.integers(-(2**20), 2**20, (users, one.columns)) for one in due}
-    start, before = time.perf_counter(), _cpu()
-    with Session(senders, keys, users, parties, shares, ("dpa cost",), due) as session:
-        for one in due:
-            session.add_up(one, rows[one.stream].copy())
-    spent = {"cpu": _cpu() - before, "wall": time.perf_counter() - start}
-    return {link: float(size) for link, size in session.traffic.items() if size} | spent
+    draws = generator("dpa cost", size.users)
+    senders = np.sort(np.arange(size.pairs) % size.users)
+    lists = senders, draws.integers(0, size.users, size.pairs), size.users
+    rows = {
+        stream: draws.integers(-(2**20), 2**20, (size.users, columns))
+        for stream, (_, columns) in size.streams.items()
+    }
+
+    def add_up(sums: Any) -> None:
+        for one in size.rounds:
+            sums.add_up(one, rows[one.stream].copy())
+
+    before = _cpu()
+    with InMemory(*lists, size.parties, _NOISE) as sums:
+        add_up(sums)
+    start, middle = time.perf_counter(), _cpu()
+    session = Session(
+        *lists, size.parties, size.shares, _NOISE, size.rounds, timeout=300.0, **_counts(size)
+    )
+    with session:
+        add_up(session)
+    wall, end = time.perf_counter() - start, _cpu()
+    counted = {link: float(count) for link, count in session.traffic.items() if count}
+    return counted | {"cpu": end - middle, "wall": wall, "alone": middle - before}
 
 
 def _cpu() -> float:
@@ -129,14 +233,19 @@ def _cpu() -> float:
 
 
 def costs() -> Iterator[Line]:
-    """What the processes count at each point of `VARIED`, beside the formula."""
-    for name, points in VARIED.items():
-        for point in points:
-            x = float(point["mtn".index(name)])
-            for link, size in formula(*point).items():
-                yield "cost", f"{name}, formula, {link}", x, size
-            for what, value in measured(*point).items():
-                yield "cost", f"{name}, measured, {what}", x, value
+    """What the processes count and take at each size of the figure and of the table."""
+    sizes = list(dict.fromkeys([*(size for row in VARIED.values() for size in row), *TABLE]))
+    for size in progress(sizes, "sessions over TCP"):
+        sessions = [measured(size) for _ in range(1 if size.dummies else SESSIONS)]
+        for what, value in min(sessions, key=lambda one: one["cpu"]).items():
+            yield "cost", f"{size.name}: {what}", float(size.parties), value
+
+
+def cost_of(size: Size) -> dict[str, float]:
+    """The shipped lines of a size, as `measured`."""
+    lines = shipped("cost").set_index("series")["y"]
+    begin = f"{size.name}: "
+    return {name[len(begin) :]: y for name, y in lines.items() if name.startswith(begin)}
 
 
 def quantiles() -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from graphdp.methods.dpa.fact_tables import cost, show_cost
 from graphdp.methods.dpa.paper_tables import (
     EDGE,
     EDGE_ONCE,
@@ -129,6 +130,15 @@ def ablations(graph: str = "cora") -> Iterator[str]:
             theirs, ours = (", ".join(column) for column in zip(*told, strict=True))
             what = f"{name}: {line.group or line.title}"
             yield f"| {what} | {budgets} | {theirs} | {ours} |"
+
+
+def costs() -> Iterator[str]:
+    """The lines of the table `dpa_cost`."""
+    cells = show_cost(cost(pd.DataFrame(), {})).cells
+    yield f"| {' | '.join(cells.columns)} |"
+    yield "| --- " * len(cells.columns) + "|"
+    for line in cells.itertuples(index=False):
+        yield f"| {' | '.join(line)} |"
 
 
 def within() -> tuple[int, int]:
