@@ -409,8 +409,8 @@ def finish(
     refuted = "refuted" in set(shown.get("epsilon_status", ()))
     also = [
         seeds_of(shown),
-        "ε that holds under a refuted claim: none" if refuted else "",
         older,
+        "ε that holds under a refuted claim: none" if refuted else "",
         not_shown(missing, shown),
     ]
     if any("setting" in cell for cell in missing):  # the comparison itself is not whole
