@@ -9,6 +9,7 @@ import contextlib
 import json
 import math
 import secrets as tokens
+from collections import Counter
 from collections.abc import Coroutine, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -42,6 +43,8 @@ PATIENCE = {
 }
 #: Seconds after which processes are asked whether they are there, and again after each answer.
 _ASK_AFTER = 3.0
+#: Seconds that others have to say what they see after one has failed.
+_AFTER_ONE = 5.0
 #: Bytes of a round's piece, over all links, that are got through in a second at the very least. A
 #: busy core gets through some 100 MB of them, shares, noise, masks and HMACs included.
 _LEAST_RATE = 5e6
@@ -283,7 +286,10 @@ class Session:
                 if silent := _silent(asking.result()):
                     raise ProtocolError(silent)
                 if failed := [name for name, p in self._processes.items() if p.returncode]:
-                    raise ProtocolError(f"{failed[0]} is gone")
+                    # Who is cut off takes the others for that, and may be the first to end.
+                    if not (await asyncio.wait({step}, timeout=_AFTER_ONE))[0]:
+                        raise ProtocolError(f"{failed[0]} is gone")
+                    break
             step.result()
         except LateError as error:
             await _cancelled(asking)
@@ -365,7 +371,8 @@ class Session:
         """The best account of a failure: of who died, else of who complained of something else
         than that another is gone, else what the server saw."""
         died, lines = [], []
-        await self._wait_for_processes(1.0)
+        # Of one that is gone the others know, and end as well: what the first of them says counts.
+        await self._wait_for_processes(_AFTER_ONE if seen.endswith("is gone") else 1.0)
         for name, process in self._processes.items():
             code = process.returncode
             if code in (None, 0):
@@ -376,7 +383,7 @@ class Session:
             else:
                 died.append(f"{name} died (exit status {code}{': ' * bool(line)}{line})")
         told = [line for line in lines if not line.endswith("is gone")]
-        return "; ".join([seen, *(died or told[:1])])
+        return "; ".join([seen, *(died or _most_told(told))])
 
     async def _last_words(self, process: asyncio.subprocess.Process) -> tuple[str, bool]:
         """(line, whether it is the program's own) on standard error; else of what started it."""
@@ -442,6 +449,15 @@ def _late(answers: dict[str, list[str] | None]) -> str:
     """Who does not answer, else who is at work while all others wait; or nothing."""
     at_work = ", ".join(name for name, waits in answers.items() if waits == [])
     return _silent(answers) or (f"{at_work} is late: it is still at work" if at_work else "")
+
+
+def _most_told(lines: list[str]) -> list[str]:
+    """The line that says what most say, the first of those; none of none. Who is cut off says that
+    of others: of this process, which is users and server, it counts for nothing."""
+    votes = Counter(line.rpartition(": ")[2] for line in lines)
+    for own in ("users", "server"):
+        votes[f"{own} is cut off"] = 0
+    return sorted(lines, key=lambda line: -votes[line.rpartition(": ")[2]])[:1]
 
 
 async def _cancelled(*steps: asyncio.Future | None) -> None:
