@@ -315,8 +315,8 @@ def show_cost(table: pd.DataFrame) -> Printed:
             "Columns and rounds are those of features and of labels. Lists are random: costs "
             "depend on how many pairs there are, not on which.",
             "Dummies: pairs of zeros that the parties draw for all keys, with s = "
-            f"{numbers.count_noise():.1f} (edge_undirected, corrected, conditional: ε = 2, "
-            "δ = 1e-5, a fifth of μ²).",
+            f"{numbers.count_noise():.1f}, a fifth of μ² for ε = 2 (edge level: edge_undirected, "
+            "corrected, δ = 1e-5, conditional).",
             "CPU seconds of all processes and wall seconds, starts included and training not, on "
             f"two cores with other work beside it: of {numbers.SESSIONS} sessions that with the "
             "least CPU time, with dummies of one. In one process the same sums and noise are made "
