@@ -153,7 +153,9 @@ def published_files():
 def calibrated_cells(dataset):
     """The cells of a dataset whose noise is calibrated: those with models, and attacked ones."""
     return [
-        cell for cell in cells_with_models() + attacked_cells() if cell.dataset == dataset
+        cell
+        for cell in cells_with_models() + attacked_cells()
+        if cell.dataset == dataset
     ]
 
 
@@ -277,7 +279,9 @@ def attacked_files(wildcards):
     }
     if taken := [cell.dataset for cell in GRID.attacked if known_blocks(cell)]:
         inputs["known"] = KNOWN.files("attacks")
-        inputs["calibrations"] = [calibration_folder(name) for name in dict.fromkeys(taken)]
+        inputs["calibrations"] = [
+            calibration_folder(name) for name in dict.fromkeys(taken)
+        ]
     return inputs
 
 
