@@ -148,8 +148,9 @@ def test_the_papers_cells_are_those_of_the_rows_and_of_the_print():
                 expected = "–"
                 if len(mine):
                     expected = f"{values.mean():.1f} ± {values.std():.1f}"
-                    few = re.search(r"(\d+) seeds$", what)
-                    assert len(mine) == (int(few[1]) if few else 10)
+                    few = re.search(r"(\d+) seeds(?: \(∞: (\d+)\))?$", what)
+                    models = int(few[2] or few[1]) if few and epsilon == math.inf else None
+                    assert len(mine) == (models or (int(few[1]) if few else 10))
                 used += list(mine.index)
             assert cell == expected, (graph, what, epsilon)
     assert len(used) == len(set(used)) == len(rows) > 0
@@ -237,12 +238,26 @@ def test_what_a_graph_is_worth_and_what_a_model_takes():
     assert f"{above['facebook-pages']:.1f} more than one among four on Facebook pages" in text
     assert f"and {above['computers']:.1f} more than one among ten on Computers" in text
     assert f"on Computers (by {beyond[-1]:.1f} points at most)" in text
+    own = rows[rows["dataset"] == "computers"]
+    edge = own[own["level"] == "edge"]
+    assert set(edge["delta"]) == {1e-6}
+    means = 100 * edge.groupby(["feature_layers", "epsilon"])["test_accuracy"].mean()
+    alone = 100 * own.loc[own["feature_layers"] == 0, "test_accuracy"].mean()
+    assert means.idxmax() == (1, 10)
+    assert (
+        f"{means.max():.1f} % with one round of each at ε = 10 (edge_undirected, corrected, "
+        f"δ = 1e-6, conditional), {alone - means.max():.1f} points below the network"
+    ) in text
     assert (
         "takes {:.1f} CPU seconds on Cora and {:.1f} on CiteSeer as its code runs it, corrected "
         "{:.1f} on Cora with 10 and 8 rounds and {:.1f} on CiteSeer with one of each".format(*said)
     ) in text
     once, whole = (seconds["facebook-pages", "dpa", rounds] for rounds in (1, 6))
-    assert f"corrected one round of each {once:.0f} and all of them {whole:.0f}." in text
+    few, all_of_them = (seconds["computers", "dpa", rounds] for rounds in (1, 10))
+    assert (
+        f"corrected one round of each {once:.0f} and all of them {whole:.0f}, on Computers "
+        f"{few:.0f} and {all_of_them:.0f}."
+    ) in text
 
 
 @pytest.mark.parametrize(

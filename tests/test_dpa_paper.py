@@ -380,7 +380,7 @@ def test_the_table_of_costs_has_what_was_asked_for(frame, context):
         "bytes counted", "CPU s", "wall s", "CPU s in one process",
     ]  # fmt: skip
     assert shown.cells["bytes counted"][1] == f"{cora.loc[(3, 2), 'counted_bytes']:,.0f}"
-    assert f"s = {numbers.count_noise():.1f} " in " ".join(shown.notes)
+    assert f"s = {numbers.count_noise():.1f}, " in " ".join(shown.notes)
 
 
 def test_the_page_says_which_aims_are_reached():
