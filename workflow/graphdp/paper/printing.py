@@ -68,6 +68,7 @@ _LATEX = str.maketrans(
         "ε": "$\\varepsilon$",
         "δ": "$\\delta$",
         "σ": "$\\sigma$",
+        "μ": "$\\mu$",
         "ℓ": "$\\ell$",
         "²": "$^2$",
         "±": "$\\pm$",
