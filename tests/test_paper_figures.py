@@ -15,7 +15,6 @@ from graphdp.errors import GraphDPError
 from graphdp.methods.gap import figures as gap
 from graphdp.methods.registry import cards
 from graphdp.paper import accuracy, figures, overview, report, rows, style, tables
-from graphdp.paper import panels as panels_of
 from graphdp.paper.panels import draw_line, set_ticks, summary_of
 from graphdp.paper.plots import accuracy_figure
 from paper_fixture import context, published_with_an_unknown_method, synthetic_rows
@@ -226,11 +225,11 @@ def test_a_legend_has_no_two_entries_that_look_alike(frame, study):
     ):  # fmt: skip
         (legend,) = draw(frame, study).legends
         assert sorted(text.get_text() for text in legend.get_texts()) == sorted(names)
-    joined = panels_of._joined(
+    joined = legend.joined(
         ["ProGAP's EdgeRand (as implemented)", "ProGAP's DP-GNN (as implemented)"]
     )
     assert joined == "ProGAP's EdgeRand / DP-GNN (as implemented)"
-    assert panels_of._joined(["paper", "paper, other"]) == "paper / paper, other"
+    assert legend.joined(["paper", "paper, other"]) == "paper / paper, other"
 
 
 def test_methods_and_print_are_told_apart():

@@ -17,8 +17,8 @@ from graphdp.parties import memory, shares, shuffler
 from graphdp.parties.fixed_point import decode, dummies, encode, party_noise, project
 from graphdp.parties.frames import Link
 from graphdp.parties.memory import InMemory
-from graphdp.parties.session import PATIENCE, _most_told, seconds_of_work
 from graphdp.parties.shares import Round, link_bytes, mask, split_rows, sum_by_key, uniform
+from graphdp.parties.waiting import PATIENCE, most_told, seconds_of_work
 from graphdp.privacy import pair_sums
 from graphdp.privacy.mechanisms.distributed_gaussian import party_std
 from parties_watched import digests, received, watch, watched
@@ -354,11 +354,11 @@ def test_a_party_that_dies_ends_the_session_at_once():
 def test_who_is_cut_off_is_whom_most_say_that_of():
     """And not those of whom the one that is cut off says it."""
     by_shuffler, by_party = "shuffler, round 2: party 1 is cut off", "party 1, round 2: shuffler is"
-    assert _most_told([by_shuffler, f"{by_party} cut off"]) == [by_shuffler]
+    assert most_told([by_shuffler, f"{by_party} cut off"]) == [by_shuffler]
     others = [f"party {p}, round 2: shuffler is cut off" for p in (0, 2)]
-    assert _most_told(["shuffler, round 2: party 1 is cut off", *others]) == others[:1]
-    assert _most_told(["shuffler, round 2: users is cut off", others[1]]) == [others[1]]
-    assert _most_told([]) == []
+    assert most_told(["shuffler, round 2: party 1 is cut off", *others]) == others[:1]
+    assert most_told(["shuffler, round 2: users is cut off", others[1]]) == [others[1]]
+    assert most_told([]) == []
 
 
 def test_a_shuffler_that_dies_ends_the_session_at_once():

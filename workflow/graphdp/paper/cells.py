@@ -13,7 +13,7 @@ A cell is dataset × method × level × ε. The `context` of a study is a JSON o
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -87,15 +87,10 @@ def expected_cells(context: Mapping, experiment: str) -> list[tuple[str, str, st
     What an edge-free method trains without privacy also stands as its ε = 0 edge-level cell.
     """
     cells = {}
-    for dataset in study_datasets(context):
-        for spec in context.get("experiments", {}).get(experiment, []):
-            if dataset not in spec.get("datasets", [dataset]):
-                continue
-            for token in _as_list(spec["epsilon"]):
-                cell = (dataset, spec["method"], spec["level"], canonical_epsilon(token))
-                cells[cell] = None
-                if _is_edge_free(*cell[1:3]):
-                    cells[(dataset, spec["method"], "edge", "0")] = None
+    for cell, _ in _entries(context, experiment):
+        cells[cell] = None
+        if _is_edge_free(*cell[1:3]):
+            cells[(*cell[:2], "edge", "0")] = None
     return list(cells)
 
 
@@ -105,15 +100,22 @@ def expected_values(
     """As `expected_cells`, of the entries that name a hyperparameter: a cell and one of its
     values."""
     found = {}
+    for cell, spec in _entries(context, experiment):
+        for value in _values(spec.get(hyperparameter), cell[0]) or ():
+            found[cell, value] = None
+    return list(found)
+
+
+def _entries(
+    context: Mapping, experiment: str
+) -> Iterator[tuple[tuple[str, str, str, str], Mapping]]:
+    """Every cell that an entry of an experiment asks for, with the entry."""
     for dataset in study_datasets(context):
         for spec in context.get("experiments", {}).get(experiment, []):
             if dataset not in spec.get("datasets", [dataset]):
                 continue
             for token in _as_list(spec["epsilon"]):
-                cell = (dataset, spec["method"], spec["level"], canonical_epsilon(token))
-                for value in _values(spec.get(hyperparameter), dataset) or ():
-                    found[cell, value] = None
-    return list(found)
+                yield (dataset, spec["method"], spec["level"], canonical_epsilon(token)), spec
 
 
 def experiment_rows(rows: pd.DataFrame, context: Mapping, experiment: str) -> pd.DataFrame:

@@ -1,18 +1,15 @@
-"""What the figures share: lines, axes that say what their ε is, empty panels, grids, legends."""
+"""What the figures share: lines, axes that say what their ε is, empty panels, grids."""
 
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from graphdp.paper import style
@@ -35,8 +32,9 @@ from graphdp.paper.labels import (
     method_name,
     short_status,
 )
+from graphdp.paper.legend import legend_columns, one_per_look
 from graphdp.paper.select import CELL, select_best, summarise
-from graphdp.privacy.protection import is_private, level_kind, level_suffix
+from graphdp.privacy.protection import is_private, level_kind
 
 
 def claims_title(cells: pd.DataFrame, label: str, *, details: bool = True) -> str:
@@ -391,11 +389,11 @@ def finish(
     # longest axis title of each row of panels beyond three, of the remark beyond one.
     lines = sum(max(0, max(ax.get_xlabel().count("\n") + 1 for ax in row) - 3) for row in axes)
     if handles:
-        handles = _one_per_look(handles)
+        handles = one_per_look(handles)
         if legend_title:
             first = {label: float(label.split(",")[0]) for label in handles}
             handles = {label: handles[label] for label in sorted(handles, key=first.get)}
-        columns = _legend_columns(list(handles), 72 * figure.get_figwidth())
+        columns = legend_columns(list(handles), 72 * figure.get_figwidth())
         lines += max(0, -(-len(handles) // columns) + bool(legend_title) - 3)
         figure.legend(
             list(handles.values()),
@@ -417,54 +415,3 @@ def finish(
         also.insert(0, also.pop())
     lines += max(0, style.footnote(figure, said, [phrase for phrase in also if phrase]) - 1)
     figure.set_figheight(figure.get_figheight() + 0.17 * lines)
-
-
-#: At the end of a method's name: its level, which the panels' titles say.
-_LEVEL = re.compile(rf"({level_suffix('edge')}|{level_suffix('node')})\b")
-
-
-def _one_per_look(handles: Mapping[str, Any]) -> dict[str, Any]:
-    """Legend entries of which none looks like another: a method has one for all its levels."""
-    alike: dict[tuple, list[str]] = {}
-    for label, handle in handles.items():
-        alike.setdefault(_look_of(handle, label), []).append(label)
-    return {_joined(labels): handles[labels[0]] for labels in alike.values()}
-
-
-def _look_of(handle: Any, label: str) -> tuple:
-    line = handle if isinstance(handle, Line2D) else getattr(handle, "lines", [None])[0]
-    if not isinstance(line, Line2D):
-        return (label,)
-    colours = map(to_hex, (line.get_color(), line.get_markeredgecolor()))
-    face = line.get_markerfacecolor()
-    face = face if face == "none" else to_hex(face)
-    return (*colours, face, line.get_marker(), line.get_linestyle(), line.get_linewidth())
-
-
-def _joined(labels: Sequence[str]) -> str:
-    """One name for several: the words that they share stand once, of a method's levels none."""
-    if len(labels) == 1:
-        return labels[0]
-    names = list(dict.fromkeys(_LEVEL.sub("", label) for label in labels))
-    words = [name.split() for name in names]
-    start, end = (_alike(words), _alike([name[::-1] for name in words]))
-    if len(names) == 1 or any(len(name) <= start + end for name in words):
-        return " / ".join(names)
-    middles = (" ".join(name[start : len(name) - end]) for name in words)
-    first = words[0]
-    return " ".join([*first[:start], " / ".join(middles), *first[len(first) - end :]])
-
-
-def _alike(names: Sequence[Sequence[str]]) -> int:
-    """With how many equal words all names begin."""
-    return sum(1 for _ in takewhile(lambda each: len(set(each)) == 1, zip(*names, strict=False)))
-
-
-def _legend_columns(labels: Sequence[str], width: float) -> int:
-    """In how many columns entries fit into `width` points: filled one after the other, each as wide
-    as its longest. An entry takes about 4.8 pt a character and 45 pt for its sample."""
-    longest = np.array([4.8 * len(label) + 45 for label in labels])
-    for columns in range(len(labels), 1, -1):
-        if sum(part.max() for part in np.array_split(longest, columns)) <= width:
-            return columns
-    return 1

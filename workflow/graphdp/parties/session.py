@@ -9,7 +9,6 @@ import contextlib
 import json
 import math
 import secrets as tokens
-from collections import Counter
 from collections.abc import Coroutine, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -25,29 +24,16 @@ from graphdp.parties.shares import (
     STREAMS,
     Round,
     choose_parties,
-    link_bytes,
     noise_secret,
     split_rows,
 )
 from graphdp.parties.shuffler import SILENT, accept, all_there
+from graphdp.parties.waiting import PATIENCE, late, most_told, seconds_of_work, silent
 
-#: Who waits for whom, in multiples of the session's timeout: so that who is really late is named.
-#: Users may be long between two rounds, and the parties wait for them at the shuffler.
-PATIENCE = {
-    ("shuffler", "party"): 1,
-    ("server", "party"): 2,
-    ("users", "shuffler"): 2,
-    ("shuffler", "users"): 4,
-    ("party", "shuffler"): 5,
-    ("party", "server"): 5,
-}
 #: Seconds after which processes are asked whether they are there, and again after each answer.
 _ASK_AFTER = 3.0
 #: Seconds that others have to say what they see after one has failed.
 _AFTER_ONE = 5.0
-#: Bytes of a round's piece, over all links, that are got through in a second at the very least. A
-#: busy core gets through some 100 MB of them, shares, noise, masks and HMACs included.
-_LEAST_RATE = 5e6
 #: Seconds in which processes have ended after they were told to.
 _GRACE = 3.0
 
@@ -283,8 +269,8 @@ class Session:
                 await asyncio.wait({step, asking}, return_when=asyncio.FIRST_COMPLETED)
                 if step.done():
                     break
-                if silent := _silent(asking.result()):
-                    raise ProtocolError(silent)
+                if stopped := silent(asking.result()):
+                    raise ProtocolError(stopped)
                 if failed := [name for name, p in self._processes.items() if p.returncode]:
                     # Who is cut off takes the others for that, and may be the first to end.
                     if not (await asyncio.wait({step}, timeout=_AFTER_ONE))[0]:
@@ -293,7 +279,7 @@ class Session:
             step.result()
         except LateError as error:
             await _cancelled(asking)
-            raise ProtocolError(f"{one.words}: {_late(await self._ask()) or error}") from None
+            raise ProtocolError(f"{one.words}: {late(await self._ask()) or error}") from None
         except ProtocolError as error:
             raise ProtocolError(f"{one.words}: {error}") from None
         finally:
@@ -383,7 +369,7 @@ class Session:
             else:
                 died.append(f"{name} died (exit status {code}{': ' * bool(line)}{line})")
         told = [line for line in lines if not line.endswith("is gone")]
-        return "; ".join([seen, *(died or _most_told(told))])
+        return "; ".join([seen, *(died or most_told(told))])
 
     async def _last_words(self, process: asyncio.subprocess.Process) -> tuple[str, bool]:
         """(line, whether it is the program's own) on standard error; else of what started it."""
@@ -426,38 +412,6 @@ class Session:
             _, others = await asyncio.wait(waits, timeout=most)
             for other in others:
                 other.cancel()
-
-
-def seconds_of_work(
-    pairs: int, dummies: int, num_keys: int, columns: int, parties: int, shares: int
-) -> float:
-    """The longest that a piece of a round may take all processes together, of public numbers.
-
-    pairs: that users send, dummies: that parties add. columns: of the piece.
-    """
-    sent = link_bytes(pairs, dummies, num_keys, columns, parties, shares)
-    return sum(sent.values()) / _LEAST_RATE
-
-
-def _silent(answers: dict[str, list[str] | None]) -> str:
-    """Who does not answer, in words; or nothing."""
-    names = ", ".join(name for name, waits in answers.items() if waits is None)
-    return f"{names} does not answer" if names else ""
-
-
-def _late(answers: dict[str, list[str] | None]) -> str:
-    """Who does not answer, else who is at work while all others wait; or nothing."""
-    at_work = ", ".join(name for name, waits in answers.items() if waits == [])
-    return _silent(answers) or (f"{at_work} is late: it is still at work" if at_work else "")
-
-
-def _most_told(lines: list[str]) -> list[str]:
-    """The line that says what most say, the first of those; none of none. Who is cut off says that
-    of others: of this process, which is users and server, it counts for nothing."""
-    votes = Counter(line.rpartition(": ")[2] for line in lines)
-    for own in ("users", "server"):
-        votes[f"{own} is cut off"] = 0
-    return sorted(lines, key=lambda line: -votes[line.rpartition(": ")[2]])[:1]
 
 
 async def _cancelled(*steps: asyncio.Future | None) -> None:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:  # every start of Snakemake reads this module
 class Execution:
     """How a phase is, or was, run. Frozen and comparable; floats are compared exactly.
 
-    sampling: "poisson" or "fixed" (without replacement) for the rounds of DP-SGD, "none" for
-        Gaussian releases of whole queries.
+    sampling: "poisson", "fixed" (without replacement) or "partition" (of a shuffled epoch) for the
+        rounds of DP-SGD, "none" for releases of whole queries.
     count: noisy rounds, or releases.
     noise_std: σ of the Gaussian noise on a round's sum of clipped gradients, or on a release, per
         coordinate.
