@@ -15,6 +15,7 @@ from graphdp.errors import GraphDPError
 from graphdp.methods.gap import figures as gap
 from graphdp.methods.registry import cards
 from graphdp.paper import accuracy, figures, overview, report, rows, style, tables
+from graphdp.paper.legend import joined as one_name
 from graphdp.paper.panels import draw_line, set_ticks, summary_of
 from graphdp.paper.plots import accuracy_figure
 from paper_fixture import context, published_with_an_unknown_method, synthetic_rows
@@ -225,11 +226,9 @@ def test_a_legend_has_no_two_entries_that_look_alike(frame, study):
     ):  # fmt: skip
         (legend,) = draw(frame, study).legends
         assert sorted(text.get_text() for text in legend.get_texts()) == sorted(names)
-    joined = legend.joined(
-        ["ProGAP's EdgeRand (as implemented)", "ProGAP's DP-GNN (as implemented)"]
-    )
+    joined = one_name(["ProGAP's EdgeRand (as implemented)", "ProGAP's DP-GNN (as implemented)"])
     assert joined == "ProGAP's EdgeRand / DP-GNN (as implemented)"
-    assert legend.joined(["paper", "paper, other"]) == "paper / paper, other"
+    assert one_name(["paper", "paper, other"]) == "paper / paper, other"
 
 
 def test_methods_and_print_are_told_apart():
