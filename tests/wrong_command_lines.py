@@ -47,13 +47,21 @@ def _counts() -> Iterator[Line]:
     for name in ("--train-nodes", "--nodes"):
         for value in ("0", "-5", "1.5", "many", "", "nan", "1e3"):
             yield [*FULL.split(), name, value], [name[2:].split("-")[0]]
+        for value in ("9" * 400, "9" * 5000):
+            yield [*FULL.split(), name, value], [name]
     yield FULL.replace(" --train-nodes 1000", "").split(), ["--train-nodes"]
     for name in ("--batch-size", "--epochs", "--max-degree", "--hops"):
         words = FULL.split()
         place = words.index(name)
         yield words[:place] + words[place + 2 :], [name]
-        for value in ("0", "-1", "1.5", "many", "", "inf"):
+        for value in ("0", "-1", "1.5", "many", "", "inf", "9" * 400):
             yield [*words[:place], name, value, *words[place + 2 :]], [name]
+
+
+    # Their accounting would take hours.
+    yield [*FULL.split(), "--epochs", "1000000000000"], ["rounds", "fewer epochs"]
+    deep = EDGE.replace("gap", "progap").replace("--hops 2", "--depth 1000000000000")
+    yield deep.split(), ["--depth", "1000"]
 
 
 def _options() -> Iterator[Line]:

@@ -87,9 +87,9 @@ def build_parser() -> argparse.ArgumentParser:
         help="below 1 / number of protected units; where the papers count training nodes the "
         "default is their choice, 10^-(digits of their number)",
     )
-    command.add_argument("--train-nodes", type=int, help="number of training nodes")
+    command.add_argument("--train-nodes", type=_whole, help="number of training nodes")
     command.add_argument(
-        "--nodes", type=int, help="number of all nodes (where nodes are protected, delta counts it)"
+        "--nodes", type=_whole, help="number of all nodes (where nodes are protected, delta counts it)"
     )
     group = command.add_argument_group("hyperparameters that the plan reads")
     for name, option in options().items():
@@ -100,7 +100,8 @@ def build_parser() -> argparse.ArgumentParser:
         else:
             # What a method's own choices are its settings say.
             known = f"{{{','.join(option.choices)}}}"
-            kind = {"metavar": known} if option.choices else {"type": option.type}
+            number = _whole if option.type is int else option.type
+            kind = {"metavar": known} if option.choices else {"type": number}
             group.add_argument(flag, dest=name, help=words, **kind)
     command.add_argument("--json", action="store_true", help="print one JSON object")
     command = commands.add_parser(
@@ -144,6 +145,16 @@ def _file_command(
     for file in files:
         command.add_argument(file, metavar=file.upper(), help="a statement's JSON file")
     return command
+
+
+def _whole(text: str) -> int:
+    # Sensitivities of hundreds of digits are no floats.
+    if len(text) > 16:
+        raise argparse.ArgumentTypeError(f"{text[:9]}... is no number of at most 16 digits")
+    return int(text)
+
+
+_whole.__name__ = "int"  # what argparse calls it where a text is no number
 
 
 def _level(text: str) -> str:

@@ -14,7 +14,7 @@ from graphdp.methods.settings import (
 )
 from graphdp.privacy.protection import Words, protects_nodes
 
-DEPTH = Field(2, description="K, the number of aggregations; there are K + 1 stages")
+DEPTH = Field(2, le=1000, description="K, the number of aggregations; there are K + 1 stages")
 BASE_LAYERS = Field(1, description="linear layers of each base MLP")
 LAYERWISE = Field(False, description="freeze the bases of earlier stages")
 HISTORY = Field(False, description="keep training and validation accuracy after every epoch")
