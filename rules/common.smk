@@ -3,7 +3,7 @@
 
 wildcard_constraints:
     study=STUDY.study,
-    dataset=r"[A-Za-z0-9][A-Za-z0-9._-]*",
+    dataset="|".join(map(re.escape, DATASETS)),
     stage=r"(?!attacks/)[a-z_]+",  # attacks have a rule of their own
     place=r"[^/]+/.+",
     block=r"[0-9]+-[0-9]+",

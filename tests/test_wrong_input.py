@@ -124,3 +124,20 @@ def test_the_examples_of_the_help_are_right(capsys):
     for its in cards().values():
         for example in its.examples[:1]:
             cli.build_parser().parse_args(["calibrate", its.name, *example.split()])
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("results/data/graphs/nosuch.npz", "No rule to produce results/data/graphs/nosuch.npz"),
+        (
+            "results/demo/fit/csbm-small/gap/edge/3/accuracy/0-4.csv",
+            "the study 'demo' has no fit of csbm-small/gap/edge/3/accuracy; name a dataset",
+        ),
+    ],
+)
+def test_a_target_that_the_study_does_not_make_is_said_to_be_none(target, words):
+    command = [sys.executable, "-m", "snakemake", "--dry-run", target]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    told = found.stdout + found.stderr
+    assert found.returncode != 0 and words in told and "KeyError" not in told

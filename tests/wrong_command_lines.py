@@ -57,7 +57,6 @@ def _counts() -> Iterator[Line]:
         for value in ("0", "-1", "1.5", "many", "", "inf", "9" * 400):
             yield [*words[:place], name, value, *words[place + 2 :]], [name]
 
-
     # Their accounting would take hours.
     yield [*FULL.split(), "--epochs", "1000000000000"], ["rounds", "fewer epochs"]
     deep = EDGE.replace("gap", "progap").replace("--hops 2", "--depth 1000000000000")

@@ -89,7 +89,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--train-nodes", type=_whole, help="number of training nodes")
     command.add_argument(
-        "--nodes", type=_whole, help="number of all nodes (where nodes are protected, delta counts it)"
+        "--nodes",
+        type=_whole,
+        help="number of all nodes (where nodes are protected, delta counts it)",
     )
     group = command.add_argument_group("hyperparameters that the plan reads")
     for name, option in options().items():

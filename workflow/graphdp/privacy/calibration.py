@@ -23,6 +23,8 @@ SAFETY = 1e-6
 TOLERANCE = 1e-5
 #: A composed ε below this share of the target would waste accuracy: it is an error.
 LEAST_SHARE = 0.99
+#: Rounds of a sampled phase whose accounting takes seconds.
+MOST_ROUNDS = 10_000_000
 #: Noise multipliers outside this range mean that the target cannot be met in earnest.
 _LEAST_NOISE, _MOST_NOISE = 1e-6, 1e9
 #: From the noise of a sketch on, which is near the one that is sought.
@@ -125,7 +127,7 @@ def calibrate(
     ε = ∞ means noise 0 and is stated as such; ε = 0 needs a plan that releases nothing.
 
     Raises GraphDPError when the target cannot be met, is met only by wasting more than 1 % of it,
-    or the accountants disagree.
+    or the accountants disagree; and for more than `MOST_ROUNDS` of a phase.
     """
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not epsilon >= 0:
         raise GraphDPError(f"epsilon is {epsilon!r}; give a number of at least 0, or inf")
@@ -153,6 +155,12 @@ def calibrate(
             f"{what}: epsilon 0 is out of reach because the plan releases something; "
             f"ask for epsilon > 0 or release nothing"
         )
+    for mechanism in plan.mechanisms:
+        if getattr(mechanism, "steps", 0) > MOST_ROUNDS:
+            raise GraphDPError(
+                f"{what}: {mechanism.query}: more than {MOST_ROUNDS:,} rounds would take hours to "
+                f"account; give fewer epochs or larger batches"
+            )
     if composition.unnoised:
         raise GraphDPError(
             f"{what}: the plan releases something without noise; ask for epsilon inf, "
