@@ -9,12 +9,10 @@ the noise added to it has standard deviation noise_multiplier · sensitivity in 
 import torch
 from torch import Tensor
 
+from graphdp.training.descent import clipping_factors
 from graphdp.training.inputs import Scratch
 from graphdp.training.layers import Input, backward, forward_training
 from graphdp.training.layout import Stack
-
-# As in Opacus: keeps the quotient finite, and rounds the factor down.
-_NORM_EPS = 1e-6
 
 
 def add_clipped_gradients(
@@ -37,8 +35,8 @@ def add_clipped_gradients(
     g = torch.softmax(logits, 1)
     g.scatter_add_(1, labels.unsqueeze(1), g.new_full((), -1.0).expand(len(g), 1, g.shape[2]))
     deltas = backward(stack, tape, g, gradients, scratch)
-    norms = sum(delta.squared_norms() for delta in deltas).sqrt_()
-    factors = (max_grad_norm / (norms + _NORM_EPS)).clamp_(max=1.0).mul_(present).nan_to_num_(0.0)
+    squared_norms = sum(delta.squared_norms() for delta in deltas)
+    factors = clipping_factors(squared_norms, max_grad_norm).mul_(present)
     for delta in deltas:
         delta.g.mul_(factors.unsqueeze(1))
         delta.add_to(gradients)

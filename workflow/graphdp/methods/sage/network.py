@@ -23,7 +23,7 @@ from graphdp.noise import GridNoise, NoiseSource
 from graphdp.privacy.execution import Execution
 from graphdp.progress import progress
 from graphdp.rng import generator
-from graphdp.training.descent import Observer
+from graphdp.training.descent import Observer, clipping_factors
 from graphdp.training.features import check_features
 from graphdp.training.inputs import add_rows
 from graphdp.training.layout import Layout
@@ -33,8 +33,6 @@ from graphdp.training.normalisation import GROUP_NORM_EPS
 from graphdp.training.optimiser import Adam
 from graphdp.training.sampling import fixed_size_sample, sample_generator
 from graphdp.training.sparse_rows import rows_of
-
-_NORM_EPS = 1e-6  # as in `training.private`: rounds the clipping factor down
 
 
 @dataclass(frozen=True)
@@ -253,9 +251,9 @@ class SubGraphs:
             first = x0.group_gradients(g0, self.network.in_features)
             squares.append(first.flatten(1).norm(dim=1).double().square())
             squares += [g.double().sum(1).square().sum(1) for g in vectors.values()]
-            factors = (clip / (sum(squares).sqrt() + _NORM_EPS)).clamp(max=1.0)
-            # A sample whose norm overflows (NaN compares false), or so nearly that its factor would
-            # lose digits, does not enter at all: not even times 0, for its numbers may be infinite.
+            factors = clipping_factors(sum(squares), clip)
+            # A sample whose norm overflows, or so nearly that its factor would lose digits, does
+            # not enter at all: not even times 0, for its numbers may be infinite.
             kept = factors >= torch.finfo(total.dtype).tiny
             if not kept.all():
                 rest = rows[kept.cpu().numpy()]
@@ -378,7 +376,7 @@ class SubGraphs:
                 else:
                     part = x.detach().square().sum(1) * g.square().sum(1)
                 add_rows(squares, rows, part)
-        factors = (clip / (squares.sqrt() + _NORM_EPS)).clamp(max=1.0)[:, None]
+        factors = clipping_factors(squares, clip)[:, None]
         total = torch.zeros_like(values)
         into = parameters(self.network, total)
         x0.add_gradient(into["base0.weight"], g0 * factors)
