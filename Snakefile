@@ -25,7 +25,7 @@ from graphdp.errors import GraphDPError
 
 try:
     # The methods' folders are read with these.
-    from graphdp import private, seals
+    from graphdp import private, repeated_keys, seals
     from graphdp.methods import registry
     from graphdp.methods.registry import card
     from graphdp.workflow import asked, code, job, lock, orphans, preflight, stages
@@ -42,6 +42,8 @@ if not (workflow.overwrite_configfiles or "study" in config):
 
 try:
     job.check_cores(workflow.cores)
+    for path in workflow.overwrite_configfiles or ["config/config.yaml"]:
+        repeated_keys.check(path)
     prepared = preflight.prepare(config)
     STUDY, DATASETS, KNOWN = prepared.study, prepared.datasets, prepared.known
 except GraphDPError as error:

@@ -15,6 +15,7 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from graphdp import repeated_keys
 from graphdp.errors import GraphDPError
 
 # Each job of the workflow parses the registry again; libyaml, where it is built in, takes a tenth.
@@ -192,6 +193,7 @@ def load_registry(path: str | os.PathLike) -> Registry:
         content = yaml.load(path.read_text(encoding="utf-8"), _Loader)
     except (OSError, yaml.YAMLError) as error:
         raise GraphDPError(f"cannot read the dataset registry {path}: {error}") from error
+    repeated_keys.check(path)
     parsed = _parse(_RegistryFile, content, str(path))
     datasets = {
         name: spec.model_copy(update={"name": name}) for name, spec in parsed.datasets.items()

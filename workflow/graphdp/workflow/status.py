@@ -9,7 +9,7 @@ from statistics import mean
 
 import yaml
 
-from graphdp import private, seals
+from graphdp import private, repeated_keys, seals
 from graphdp.errors import GraphDPError
 from graphdp.workflow.finished import bundled, finished_blocks
 from graphdp.workflow.grid import Cell, Grid
@@ -65,6 +65,7 @@ def status(config: Path) -> list[Job]:
         raise GraphDPError(f"{config} cannot be read ({' '.join(str(error).split())})") from None
     if not isinstance(content, dict):
         raise GraphDPError(f"{config} is no configuration; give keys and values, as in config/")
+    repeated_keys.check(config)
     prepared = prepare(content)
     work = Path(private.FOLDER if prepared.study.release == "private" else "results")
     return [_job(*job) for job in dict.fromkeys(_jobs(prepared, work))]
