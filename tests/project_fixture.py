@@ -1,5 +1,6 @@
 """A temporary copy of the project with one study, on which the real workflow is run."""
 
+import ast
 import os
 import re
 import shutil
@@ -42,6 +43,7 @@ class Project:
     def copy_to(self, folder: Path) -> "Project":
         """Another copy with all results, whose modification times Snakemake compares."""
         shutil.copytree(self.folder, folder, symlinks=True)
+        # Not made anew, which would write the study's file again.
         other = Project.__new__(Project)
         other.folder, other.study = folder, self.study
         other.environment = os.environ | {"PYTHONPATH": str(folder / "workflow")}
@@ -71,14 +73,18 @@ class Project:
         """The command line of the copy."""
         return self.run(sys.executable, "-m", "graphdp.cli", *words, check=check)
 
+    def command(self, *words: str) -> list[str]:
+        """What runs the workflow of the copy, with its study."""
+        return [*SNAKEMAKE, *words, "--configfile", "study.yaml"]
+
     def snakemake(self, *words: str, check: bool = True) -> subprocess.CompletedProcess:
         """The workflow of the copy, with its study."""
-        return self.run(*SNAKEMAKE, *words, "--configfile", "study.yaml", check=check)
+        return self.run(*self.command(*words), check=check)
 
     def planned(self, *words: str) -> dict[str, int]:
         """Kind of job -> number that a dry run would start (targets without work left out).
 
-        That is the rule's name, and of the rule `stage` with the stage's: "stage fit".
+        That is the rule's name, and of the rules for stages with the stage's: "stage fit".
         """
         result = self.snakemake("--dry-run", *words)
         # What is said of a job stands indented below its rule.
@@ -86,5 +92,20 @@ class Project:
         jobs = []
         for rule, said in re.findall(rules, result.stdout + result.stderr, flags=re.MULTILINE):
             stage = re.search(r"^ +wildcards: .*\bstage=(\w+)", said, flags=re.MULTILINE)
-            jobs.append(f"stage {stage[1]}" if rule == "stage" else rule)
-        return {job: jobs.count(job) for job in sorted(set(jobs) - {"all"})}
+            jobs.append(f"{rule} {stage[1]}" if rule in ("stage", "bundle") else rule)
+        return {job: jobs.count(job) for job in sorted(set(jobs) - {"all", "rows"})}
+
+    def edit(self, name: str, function: str) -> None:
+        """Change what a function of the library does, as a digest sees it: one more statement."""
+        path = self.folder / "workflow" / "graphdp" / name
+        lines = path.read_text().splitlines(keepends=True)
+        top = ast.parse("".join(lines)).body
+        (defined,) = (d for d in top if isinstance(d, ast.FunctionDef) and d.name == function)
+        first = defined.body[bool(ast.get_docstring(defined))]
+        lines.insert(first.lineno - 1, f"{' ' * first.col_offset}assert True\n")
+        path.write_text("".join(lines))
+
+    def comment(self, name: str) -> None:
+        """Change how a module is written, and nothing that it does."""
+        path = self.folder / "workflow" / "graphdp" / name
+        path.write_text(f"# Edited.\n{path.read_text()}\n# edited\n")

@@ -3,7 +3,8 @@
 import pandas as pd
 import pytest
 
-from test_workflow import STUDY, Project
+from project_fixture import Project
+from test_workflow import STUDY
 
 pytestmark = pytest.mark.slow
 
@@ -15,7 +16,7 @@ NODE = ENTRY | {"method": "dpdgcofficial", "level": "node", "max_degree": 6}
 
 
 def test_embeddings_are_released_once_and_the_classifier_trains_on_them(tmp_path):
-    project = Project(tmp_path)
+    project = Project(tmp_path, STUDY)
     # The file of a study replaces what a test of the workflow trains.
     project.configure(experiments={"accuracy": [ENTRY, NODE]}, figures=["dpdgc_figure3b"])
     rows = f"results/{STUDY['study']}/rows.csv"
@@ -41,7 +42,7 @@ def test_embeddings_are_released_once_and_the_classifier_trains_on_them(tmp_path
 
 def test_a_perturbed_graph_has_the_split_of_its_calibration(tmp_path):
     """With shares of the dataset's own: the noise is found by the number of training nodes."""
-    project = Project(tmp_path)
+    project = Project(tmp_path, STUDY)
     edge = {
         "method": "sage", "level": "edge", "epsilon": [4], "perturbation": "asymmetric",
         "directed": True, "epochs": 2,

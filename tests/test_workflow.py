@@ -3,7 +3,6 @@
 Each test works on a copy of the project, so that it may edit the library.
 """
 
-import ast
 import fcntl
 import gzip
 import json
@@ -13,7 +12,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -23,9 +21,8 @@ import yaml
 
 from graphdp.privacy import calibrated
 from graphdp.privacy.statement_form import read_statements
+from project_fixture import SNAKEMAKE, Project
 
-ROOT = Path(__file__).parent.parent
-SNAKEMAKE = [sys.executable, "-m", "snakemake", "--cores", "2"]
 STUDY = {
     "study": "tiny",
     "title": "Tiny",
@@ -47,74 +44,10 @@ STUDY = {
 BLOCK = "small/gap/edge/4/accuracy/0-1"
 
 
-class Project:
-    """A copy of the project with one study."""
-
-    def __init__(self, folder: Path):
-        self.folder = folder
-        for name in ("Snakefile", "rules", "workflow", "profiles", "config", "envs"):
-            source = ROOT / name
-            copy = shutil.copytree if source.is_dir() else shutil.copy
-            copy(source, folder / name)
-        self.configure()
-        self.environment = os.environ | {"PYTHONPATH": str(folder / "workflow")}
-
-    def configure(self, **changes) -> None:
-        (self.folder / "study.yaml").write_text(yaml.safe_dump(STUDY | changes))
-
-    def command(self, *words: str) -> list[str]:
-        return [*SNAKEMAKE, *words, "--configfile", "study.yaml"]
-
-    def snakemake(self, *words: str, check: bool = True) -> subprocess.CompletedProcess:
-        result = subprocess.run(
-            self.command(*words),
-            cwd=self.folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=400,
-        )
-        if check and result.returncode:
-            pytest.fail(
-                f"snakemake {words} failed:\n{result.stdout[-3000:]}{result.stderr[-6000:]}"
-            )
-        return result
-
-    def planned(self, *words: str) -> dict[str, int]:
-        """Kind of job -> number that a dry run would start (targets without work left out).
-
-        That is the rule's name, and of the rules for stages with the stage's: "stage fit".
-        """
-        result = self.snakemake("--dry-run", *words)
-        text = result.stdout + result.stderr
-        # What is said of a job stands indented below its rule.
-        found = re.findall(r"^(?:local)?rule (\w+):\n((?: .*\n)*)", text, flags=re.MULTILINE)
-        jobs = []
-        for rule, said in found:
-            stage = re.search(r"^ +wildcards: .*\bstage=(\w+)", said, flags=re.MULTILINE)
-            jobs.append(f"{rule} {stage[1]}" if rule in ("stage", "bundle") else rule)
-        return {job: jobs.count(job) for job in sorted(set(jobs) - {"all", "rows"})}
-
-    def edit(self, name: str, function: str) -> None:
-        """Change what a function of the library does, as a digest sees it: one more statement."""
-        path = self.folder / "workflow" / "graphdp" / name
-        lines = path.read_text().splitlines(keepends=True)
-        top = ast.parse("".join(lines)).body
-        (defined,) = (d for d in top if isinstance(d, ast.FunctionDef) and d.name == function)
-        first = defined.body[bool(ast.get_docstring(defined))]
-        lines.insert(first.lineno - 1, f"{' ' * first.col_offset}assert True\n")
-        path.write_text("".join(lines))
-
-    def comment(self, name: str) -> None:
-        """Change how a module is written, and nothing that it does."""
-        path = self.folder / "workflow" / "graphdp" / name
-        path.write_text(f"# Edited.\n{path.read_text()}\n# edited\n")
-
-
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory) -> Project:
     """A project whose study has been run once."""
-    project = Project(tmp_path_factory.mktemp("project"))
+    project = Project(tmp_path_factory.mktemp("project"), STUDY)
     project.snakemake()
     return project
 
@@ -122,12 +55,7 @@ def finished(tmp_path_factory) -> Project:
 @pytest.fixture
 def project(finished, tmp_path) -> Project:
     """A copy of the finished project that a test may change."""
-    # Snakemake compares modification times: the copy keeps them.
-    shutil.copytree(finished.folder, tmp_path / "copy", symlinks=True)
-    copy = Project.__new__(Project)
-    copy.folder = tmp_path / "copy"
-    copy.environment = os.environ | {"PYTHONPATH": str(copy.folder / "workflow")}
-    return copy
+    return finished.copy_to(tmp_path / "copy")
 
 
 def test_rows_hold_every_model_with_what_made_it(finished):
@@ -350,7 +278,7 @@ def test_known_rows_of_other_data_or_another_noise_than_the_calibrated_are_refus
 
 
 def test_data_that_is_not_there_is_left_out_on_demand_and_a_generated_graph_never(tmp_path):
-    project = Project(tmp_path)
+    project = Project(tmp_path, STUDY)
     project.configure(datasets=["small", "cora"], missing_data="skip")
     result = project.snakemake("rows", "--dry-run")
     fits = re.findall(r"stage=\w+, place=(\w+)/.*block=", result.stdout + result.stderr)
@@ -400,7 +328,7 @@ def test_another_epsilon_trains_just_that(project):
 def test_cells_that_share_a_job_have_the_results_that_they_have_alone(finished, tmp_path):
     """One job per stage and method; a further ε and further seeds train just that; and a setting
     that changes trains the bundle that has it."""
-    project = Project(tmp_path)
+    project = Project(tmp_path, STUDY)
     project.configure(cell_block=10)
     assert project.planned("rows") == {
         "bundle aggregate": 1,
@@ -513,7 +441,7 @@ def test_two_runs_at_once_are_refused(project):
 def test_progap_releases_in_its_own_training_jobs(tmp_path):
     """Stages and releases take turns, so a cell is bound_degree and one fit per block;
     the aggregates stay in the cache, and nothing is made again."""
-    project = Project(tmp_path)
+    project = Project(tmp_path, STUDY)
     depth, quick = {"depth": [1, 2]}, {"epochs": 2, "batch_size": 64, "max_degree": 4}
     entries = [
         {"method": "progap", "level": "none", "epochs": 4} | depth,
@@ -541,7 +469,7 @@ def test_progap_releases_in_its_own_training_jobs(tmp_path):
 
 @pytest.mark.slow
 def test_attacks_train_their_own_models_and_end_in_table_3(tmp_path):
-    project = Project(tmp_path)
+    project = Project(tmp_path, STUDY)
     quick = {"epochs": 2, "batch_size": 64, "max_degree": 4, "hops": 1}
     entries = [
         {"method": "gap", "level": "node", "epsilon": [2, 4]} | quick,
@@ -598,7 +526,7 @@ def test_attacks_train_their_own_models_and_end_in_table_3(tmp_path):
 def test_sage_perturbs_once_per_cell_and_bounds_both_degrees(tmp_path):
     """All depths of an edge-level cell read one perturbed graph per seed, which a training that
     runs again does not draw again."""
-    project = Project(tmp_path)
+    project = Project(tmp_path, STUDY)
     quick = {"method": "sage", "epochs": 2}
     entries = [
         {"level": "none", "mp_layers": [1, 2]} | quick,
@@ -624,7 +552,7 @@ def test_sage_perturbs_once_per_cell_and_bounds_both_degrees(tmp_path):
 @pytest.mark.parametrize("victim", ["workflow", "job"])
 def test_a_killed_run_resumes(tmp_path, victim):
     """`kill -9` in mid-run: the next run finishes and no half-written file is left in its way."""
-    project = Project(tmp_path)
+    project = Project(tmp_path, STUDY)
     process = subprocess.Popen(
         project.command(),
         cwd=tmp_path,
