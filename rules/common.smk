@@ -15,6 +15,10 @@ PRIVATE = STUDY.release == "private"
 WORK = private.FOLDER if PRIVATE else "results"
 RESULTS = f"{WORK}/{STUDY.study}"
 CACHE = f"{WORK}/cache"
+try:
+    lock.check_folders(RESULTS, CACHE, f"{WORK}/data/graphs", f"results/{STUDY.study}")
+except GraphDPError as error:
+    raise WorkflowError(f"{error}") from None
 ENVIRONMENT = "../envs/graphdp.yaml"
 
 

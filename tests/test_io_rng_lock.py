@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -75,6 +76,27 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(lock.os, "access", lambda path, _: not str(path).endswith("results"))
     with pytest.raises(GraphDPError, match="results cannot be written"):
         lock.check_writable(tmp_path / "results/other/not/there")
+
+
+def test_what_stands_where_a_folder_will_be_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lock.check_folders("results/tiny", "results/data")
+    Path("elsewhere").mkdir()
+    Path("results").symlink_to("elsewhere")  # results may lie on another disk
+    lock.check_folders("results/tiny", "results/data")
+    Path("results/data").touch()
+    with pytest.raises(GraphDPError, match=r"^results/data is no folder: move it away"):
+        lock.check_folders("results/tiny", "results/data/graphs")
+    Path("results").unlink()
+    Path("results").symlink_to("no/where")
+    with pytest.raises(GraphDPError, match=r"^results is a link to nothing: move it away"):
+        lock.check_folders("results/tiny")
+
+
+def test_a_lock_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "lock").mkdir()
+    with pytest.raises(GraphDPError, match=r"lock cannot be written \(Is a directory\): remove it"):
+        lock.hold(tmp_path / "lock")
 
 
 HOLDER = """

@@ -14,6 +14,15 @@ from graphdp.errors import GraphDPError
 _held: list[int] = []  # descriptors stay open, and locked, until the process ends
 
 
+def check_folders(*folders: str | os.PathLike) -> None:
+    """Raise `GraphDPError` if a file, or a link to nothing, is where a folder will be."""
+    for folder in map(Path, folders):
+        for path in (*reversed(folder.parents), folder):
+            if os.path.lexists(path) and not path.is_dir():
+                what = "is a link to nothing" if path.is_symlink() else "is no folder"
+                raise GraphDPError(f"{path} {what}: move it away, and run again")
+
+
 def check_writable(folder: str | os.PathLike) -> None:
     """Raise `GraphDPError`, naming it, if a folder or one in it cannot be written.
 
@@ -33,13 +42,18 @@ def check_writable(folder: str | os.PathLike) -> None:
 def hold(path: str | os.PathLike) -> None:
     """Take the lock for the rest of this process; idempotent within a process.
 
-    Raises `GraphDPError` if another live process holds it.
+    Raises `GraphDPError` if another live process holds it, or it cannot be made.
     """
     if _held:
         return
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
+        raise GraphDPError(
+            f"{path} cannot be written ({error.strerror}): remove it, or make its folder writable"
+        ) from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
