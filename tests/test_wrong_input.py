@@ -4,6 +4,7 @@ The configurations are derived from the types (`wrong_configurations`): what a n
 hyperparameter does not refuse, fails here.
 """
 
+import inspect
 import os
 import re
 import subprocess
@@ -15,12 +16,14 @@ import torch
 import yaml
 
 from graphdp import cli
+from graphdp.data.datasets import Registry, load_registry
+from graphdp.data.loaders import LOADERS
 from graphdp.errors import GraphDPError
 from graphdp.methods.registry import cards
 from graphdp.paper.figures import figures
 from graphdp.paper.tables import tables
 from graphdp.training.members import like_of
-from graphdp.workflow.preflight import prepare, shown
+from graphdp.workflow.preflight import loaders, prepare, shown
 from wrong_command_lines import all_lines
 from wrong_configurations import all_cases, study
 
@@ -72,6 +75,36 @@ def test_wrong_configurations_are_refused_before_the_first_job(registry):
 )
 def test_shipped_studies_can_be_run(path, registry):
     prepare(yaml.safe_load(path.read_text()), registry)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"loader": "musea"}, r"dataset 'cora': unknown loader 'musea'; did you mean 'musae'\?"),
+        ({"loader": ""}, r"dataset 'cora': unknown loader ''; known: amazon"),
+        ({"parameters": {}}, r"dataset 'cora': loader 'planetoid' needs 'name'; give it"),
+        (
+            {"parameters": {"name": "Cora", "nmae": 1}},
+            r"dataset 'cora': loader 'planetoid': unknown parameter 'nmae'; did you mean 'name'\?",
+        ),
+        ({"loader": "lastfm_asia"}, r"loader 'lastfm_asia': takes no parameters"),
+    ],
+)
+def test_a_wrong_entry_of_the_registry_is_noticed_before_anything_is_downloaded(change, message):
+    cora = load_registry(ROOT / "config/datasets.yaml").resolve("cora")
+    wrong = Registry(Path("datasets.yaml"), {"cora": cora.model_copy(update=change)})
+    with pytest.raises(GraphDPError, match=message):
+        prepare(study() | {"datasets": ["cora"]}, wrong)
+
+
+def test_the_loaders_are_read_off_the_code():
+    assert list(loaders()) == list(LOADERS)
+    for name, (taken, needed) in loaders().items():
+        own = list(inspect.signature(LOADERS[name]).parameters.values())[2:]
+        any_name = any(one.kind is one.VAR_KEYWORD for one in own)
+        assert taken == (None if any_name else [one.name for one in own])
+        due = [one for one in own if one.default is one.empty and one.kind is not one.VAR_KEYWORD]
+        assert needed == [one.name for one in due]
 
 
 def test_the_names_of_tables_and_figures_are_read_off_the_code():

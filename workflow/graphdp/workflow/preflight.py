@@ -54,6 +54,7 @@ def prepare(config: Mapping[str, Any], registry: Registry | None = None) -> Prep
         for name in [*study.datasets, *study.definitions]
     }
     for name, spec in specs.items():
+        _check_loader(name, spec)
         if spec.loader == "csbm":
             check_sizes(name, **spec.parameters)
     _check_named_datasets(study, registry)
@@ -63,6 +64,41 @@ def prepare(config: Mapping[str, Any], registry: Registry | None = None) -> Prep
     private.check_data(study, datasets)
     known = KnownIndex(study.known_rows, study.study) if study.known_rows else None
     return Prepared(study, datasets, known)
+
+
+def _check_loader(name: str, spec: DatasetSpec) -> None:
+    """That there is the loader of a dataset, and that it takes the entry's parameters."""
+    if spec.loader not in loaders():
+        raise GraphDPError(f"dataset {name!r}: {unknown('loader', spec.loader, list(loaders()))}")
+    taken, needed = loaders()[spec.loader]
+    for parameter in spec.parameters:
+        if taken is not None and parameter not in taken:
+            fault = unknown("parameter", parameter, list(taken)) if taken else "takes no parameters"
+            raise GraphDPError(f"dataset {name!r}: loader {spec.loader!r}: {fault}")
+    for parameter in needed:
+        if parameter not in spec.parameters:
+            raise GraphDPError(
+                f"dataset {name!r}: loader {spec.loader!r} needs {parameter!r}; give it under "
+                "parameters"
+            )
+
+
+@cache
+def loaders() -> Mapping[str, tuple[Collection[str] | None, Collection[str]]]:
+    """Loader -> the parameters that it takes (None: any) and those that it needs.
+
+    Read off the code, as `shown`: of each function what stands behind folder and files.
+    """
+    tree = ast.parse(_source("graphdp.data.loaders")).body
+    functions = {node.name: node.args for node in tree if isinstance(node, ast.FunctionDef)}
+    (table,) = (n.value for n in tree if isinstance(n, ast.AnnAssign) and n.target.id == "LOADERS")
+    found = {}
+    for name, function in zip(table.keys, table.values, strict=True):
+        arguments = functions[function.id]
+        own = [one.arg for one in arguments.args[2:]]
+        needed = own[: len(own) - len(arguments.defaults)]
+        found[ast.literal_eval(name)] = (None if arguments.kwarg else own, needed)
+    return found
 
 
 def _check_named_datasets(study: Study, registry: Registry) -> None:
