@@ -387,7 +387,7 @@ def of_values_together() -> Iterator[Case]:
         yield f"epsilon {epsilon}", with_entry(dpa | {"epsilon": [epsilon]}), ["epsilon", "1e+06"]
     for level in ("k1000000", "k" + "9" * 400):
         yield f"level {level:.9}", with_entry(entry_of("dpdgc", "k") | {"level": level}), ["level"]
-    for known in ("config/config.yaml", "Makefile", "workflow/report/audit.png"):
+    for known in ("config/config.yaml", "Makefile", "workflow/report/results.png"):
         yield f"known rows {known}", study(known_rows=[known]), ["known_rows", known]
     other = "workflow/report/dpa-rows.csv.gz"
     yield "known rows of another study", study(known_rows=[other]), ["known_rows", "'dpa'"]

@@ -9,8 +9,7 @@ docs that stands between
     <!-- end -->
 
 (the function yields its lines; it may have no argument), and `workflow/report/manifest.json`. Equal
-rows and libraries give equal bytes. What has no rows is named and left as it is. New rows need no
-more than this command.
+rows and libraries give equal bytes. New rows need no more than this command.
 """
 
 import math
@@ -28,6 +27,7 @@ import yaml
 from PIL import Image
 
 from graphdp import io, noise
+from graphdp.audit import outcomes
 from graphdp.errors import GraphDPError
 from graphdp.paper import coverage as runs
 from graphdp.paper import overview, style
@@ -53,7 +53,7 @@ _TABLE = re.compile(
 def shipped() -> dict[str, Any]:
     """What `shipped.yaml` says. Raises `GraphDPError` if it and the folder's files differ."""
     said = yaml.safe_load((FOLDER / "shipped.yaml").read_text(encoding="utf-8"))
-    named = {*said["rows"], *said["attacks"], *said["figures"], *said["not_drawn_again"]}
+    named = {*said["rows"], *said["attacks"], *said["audits"], *said["figures"]}
     found = {path.name for path in FOLDER.iterdir() if path.suffix in (".png", ".gz")}
     for name in sorted(named ^ found):
         fault = "is not there" if name in named else "is not named"
@@ -68,7 +68,9 @@ def draw(name: str, folder: Path = FOLDER) -> None:
     """
     said = shipped()
     entry = known(name, said["figures"], "shipped figure")
-    if "panels" in entry:
+    if "audits" in entry:
+        figure = outcomes.draw(outcomes.shipped(entry["method"]))
+    elif "panels" in entry:
         figure = overview.draw([page(method).overview() for method in entry["panels"]])
     else:
         context = shipped_context(said["rows"][entry["rows"]], entry["datasets"])
@@ -266,8 +268,8 @@ def manifest() -> dict[str, Any]:
         }
     for name, entry in said["figures"].items():
         files[name] = entry | {"command": "make redraw"}
-    for name, entry in said["not_drawn_again"].items():
-        files[name] = entry | {"rows": "not shipped"}
+    for name, entry in said["audits"].items():
+        files[name] = entry | {"claims": len(outcomes.shipped())}
     return {
         "files": {
             name: entry | {"sha256": io.sha256_file(FOLDER / name)} for name, entry in files.items()
@@ -285,11 +287,6 @@ def _text(page: Path) -> str:
     return page.read_text(encoding="utf-8")
 
 
-def _left(entries: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    for name, entry in entries.items():
-        yield f"not drawn again: {name} (rows not shipped; commit {entry['commit']})"
-
-
 def main() -> None:
     """The command of the module's docstring; run in the project's folder."""
     said = shipped()
@@ -303,7 +300,6 @@ def main() -> None:
             io.write_text(page, new)
             changed.append(str(page))
     io.write_json(MANIFEST, manifest())
-    print(*_left(said["not_drawn_again"]), sep="\n")
     print(f"drawn from shipped rows: {', '.join(said['figures'])}, tables of {len(pages())} pages")
     print(f"changed: {', '.join(changed) or 'nothing'}")
 

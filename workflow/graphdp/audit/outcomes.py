@@ -1,8 +1,18 @@
-"""The outcomes of the audits as a table and a figure."""
+"""The outcomes of the audits as a table and a figure, and those of one run that are shipped.
 
+    python -m graphdp.audit.outcomes
+
+ships what `snakemake audit` left in `results/audit`: a line for each claim, of which `make redraw`
+draws the figure of the documentation.
+"""
+
+import gzip
+import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -19,6 +29,8 @@ from graphdp.paper import printing, style
 from graphdp.paper.labels import basis_text, delta_text, epsilon_label
 from graphdp.paper.printing import Printed
 
+#: What is shipped.
+FILE = Path(__file__).parents[2] / "report" / "audits.json.gz"
 _EXPECTED = {
     "exceeds": "must exceed the claim",
     "below": "must stay below",
@@ -62,8 +74,35 @@ def read(paths: Sequence[str | os.PathLike]) -> list[dict[str, Any]]:
         if "lower_bound" not in result or result.get("verdict") not in _VERDICTS:
             raise GraphDPError(f"{path} is no audit result: delete it and run the audit again")
         found.append(result)
-    families = list(dict.fromkeys(result["family"] for result in found))
-    return sorted(found, key=lambda result: families.index(result["family"]))
+    return _by_family(found)
+
+
+def _by_family(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    families = list(dict.fromkeys(result["family"] for result in results))
+    return sorted(results, key=lambda result: families.index(result["family"]))
+
+
+def shipped(method: str | None = None) -> list[dict[str, Any]]:
+    """The results in `FILE`, as `read` gives them: all, or those of the claims of a method's folder."""
+    with gzip.open(FILE, "rt", encoding="utf-8") as lines:
+        found = _by_family([json.loads(line) for line in lines])
+    home = f"{registry.__package__}.{method}.audit"
+    return [one for one in found if method is None or claims.home(one["claim"]) == home]
+
+
+def ship(folder: Path, file: Path = FILE) -> None:
+    """Put the results of all claims, which stand in `folder`, into a file: equal ones give equal
+    bytes. Raises `GraphDPError` if one is missing, or did not come out as it must."""
+    paths = [folder / f"{name}.json" for name in claims.claims()]
+    if missing := [path.stem for path in paths if not path.exists()]:
+        raise GraphDPError(
+            f"{folder} has no result of {len(missing)} claims, {missing[0]} first: run "
+            "snakemake --cores all audit"
+        )
+    check(results := read(paths))
+    lines = "".join(f"{json.dumps(one, sort_keys=True, allow_nan=False)}\n" for one in results)
+    with io.atomic_path(file) as temporary:
+        temporary.write_bytes(gzip.compress(lines.encode(), mtime=0))
 
 
 def check(results: Sequence[Mapping[str, Any]]) -> None:
@@ -191,8 +230,9 @@ def _draw(results: Sequence[Mapping[str, Any]]) -> Figure:
     ticks_shown = [0.5, 1, 2, 4, 8, 16, 32, 64]
     axes.set_xticks(ticks_shown, [f"{tick:g}" for tick in ticks_shown])
     axes.minorticks_off()
-    # The figure is longer than a screen: its axis and what the colours mean stand at both ends.
-    axes.tick_params(axis="x", labeltop=True)
+    # Longer than a screen, its axis and what the colours mean stand at both ends.
+    ends = ("upper", "lower") if lines > 60 else ("lower",)
+    axes.tick_params(axis="x", labeltop=len(ends) > 1)
     axes.set_ylim(place - 1.2, -0.9)
     axes.set_yticks(ticks, names)
     axes.grid(visible=False, axis="y")
@@ -205,7 +245,7 @@ def _draw(results: Sequence[Mapping[str, Any]]) -> Figure:
         handles.append(
             Line2D([], [], color=colour, marker=marker, lw=3, ms=6, label=f"lower bound {words}")
         )
-    for end in ("upper", "lower"):
+    for end in ends:
         figure.legend(handles=handles, loc=f"outside {end} center", ncols=2, frameon=False)
     return figure
 
@@ -273,3 +313,10 @@ def write(
     io.write_text(md, printing.to_markdown(printed))
     io.write_text(tex, printing.to_latex(printed, "audit"))
     style.save(draw(results), svg, png)
+
+
+if __name__ == "__main__":
+    try:
+        ship(Path("results/audit"))
+    except GraphDPError as error:
+        sys.exit(f"error: {error}")
