@@ -229,6 +229,11 @@ def test_a_file_that_nothing_names_is_refused(tmp_path, monkeypatch):
     (tmp_path / "audit-gap.png").unlink()
     with pytest.raises(GraphDPError, match=r"audit-gap\.png is not there"):
         redraw.shipped()
+    # Which `make redraw` will draw.
+    assert "audit-gap.png" in redraw.shipped(drawn=False)["figures"]
+    (tmp_path / "audits.json.gz").unlink()
+    with pytest.raises(GraphDPError, match=r"audits\.json\.gz is not there"):
+        redraw.shipped(drawn=False)
 
 
 @pytest.mark.slow

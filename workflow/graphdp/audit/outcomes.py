@@ -83,7 +83,7 @@ def _by_family(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def shipped(method: str | None = None) -> list[dict[str, Any]]:
-    """The results in `FILE`, as `read` gives them: all, or those of the claims of a method's folder."""
+    """The results in `FILE`, as `read` gives them: all, or those of a method's folder."""
     with gzip.open(FILE, "rt", encoding="utf-8") as lines:
         found = _by_family([json.loads(line) for line in lines])
     home = f"{registry.__package__}.{method}.audit"
