@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -134,3 +135,26 @@ def test_what_the_readme_says_is_that_of_the_tables():
     assert (
         "for berkeley13 and uva16 from a claimed 4 on, for pubmed and cora never" in page.came_out()
     )
+
+
+def test_the_shares_of_edges_that_a_degree_bound_keeps(real_graph):
+    """On the graph itself: by sampling, of each list at most 100; of public candidates by the
+    formula, D of the other ids that the file has."""
+    from graphdp.graphs.degree import keep_edges
+
+    graph = real_graph("berkeley13")
+    share = {
+        bound: keep_edges(graph, bound, ("sampling", 0), ("berkeley13", 0)).mean()
+        for bound in ("100", "100-public_candidates", "18979-public_candidates")
+    }
+    lists = np.diff(graph.indptr)
+    assert share["100"] == np.minimum(lists, 100).sum() / lists.sum()
+    for degree in (100, 18979):
+        expected = degree / (graph.num_ids - 1)
+        # The draw is fixed; a tenth is eight of a binomial's deviations at D = 100.
+        assert share[f"{degree}-public_candidates"] == pytest.approx(expected, rel=0.1)
+    assert (
+        f"Sampling with D = 100 keeps {share['100']:.0%} of the edges, public candidates "
+        f"{share['100-public_candidates']:.1%} with D = 100 and "
+        f"{share['18979-public_candidates']:.0%} with D = 18979"
+    ).replace("%", " %") in TEXT
