@@ -67,6 +67,8 @@ onstart:
         preflight.check_mirror(STUDY)
         if left := orphans.cancel(Path.cwd()):
             print(f"cancelled Slurm jobs that a killed run left: {', '.join(left)}")
+        if left := orphans.end(Path.cwd()):
+            print(f"ended jobs that a killed run left: processes {', '.join(left)}")
         if PRIVATE:
             private.prepare(
                 STUDY.key_file, f"results/{STUDY.study}", local=workflow.local_exec

@@ -607,6 +607,33 @@ def test_a_killed_run_resumes(tmp_path, victim):
     assert project.planned() == {}
 
 
+@pytest.mark.slow
+def test_a_job_that_a_killed_run_left_at_work_is_ended_and_made_again(tmp_path):
+    """It would write on into the folder that Snakemake removes because it is unfinished."""
+    project = Project(tmp_path, STUDY)
+    script = tmp_path / "workflow/scripts/calibrate.py"
+    line = "        io.write_json(Path(out.calibrations)"
+    slow = script.read_text().replace(line, f"        __import__('time').sleep(2)\n{line}")
+    assert slow != script.read_text()
+    script.write_text(slow)
+    made = tmp_path / "results/tiny/calibrations/small"
+    process = subprocess.Popen(project.command(), cwd=tmp_path, env=project.environment)
+    deadline = time.monotonic() + 200
+    while not list(made.rglob("*.json")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    scripts = f"{tmp_path}/.snakemake/scripts/.*calibrate.py"
+    process.kill()
+    process.wait()
+    found = subprocess.run(["pgrep", "-f", f"^[^ ]*python[^ ]* {scripts}"], capture_output=True)
+    pid = found.stdout.decode().strip()
+    assert pid, "the job did not outlive its run"
+    result = project.snakemake("results/tiny/calibrations/small")
+    assert re.search(
+        rf"^ended jobs that a killed run left: .*\b{pid}\b", result.stdout + result.stderr, re.M
+    )
+    assert not Path(f"/proc/{pid}").exists()
+
+
 @pytest.mark.parametrize(
     ("config", "parts"),
     [

@@ -1,14 +1,19 @@
-"""Before the first job: Slurm jobs that a killed run left in this folder are cancelled.
+"""Before the first job: jobs that a killed run left at work in this folder are ended.
 
 What such a job was making is unfinished for the run that begins, which makes it again; the job
-itself would go on beside it. The locks of jobs (`graphdp.workflow.job`) are a second line: not
-every shared disk carries them from node to node.
+itself would go on beside it, and write where Snakemake removes what is unfinished. The locks of
+jobs (`graphdp.workflow.job`) are a second line: not every shared disk carries them from node to
+node.
 """
 
+import contextlib
+import os
 import shutil
 import subprocess
 import time
 from pathlib import Path
+
+import psutil
 
 from graphdp.errors import GraphDPError
 
@@ -16,6 +21,29 @@ from graphdp.errors import GraphDPError
 PREFIX = "graphdp"
 #: Where the executor plugin logs: without it no Slurm job was started from the folder.
 _LOGS = ".snakemake/slurm_logs"
+#: Where Snakemake keeps the scripts that jobs run.
+_SCRIPTS = ".snakemake/scripts"
+
+
+def end(folder: Path, patience: float = 10.0) -> list[str]:
+    """End this machine's jobs of a folder; returns the ids of their processes.
+
+    To be called while no run is at work in the folder (`graphdp.workflow.lock`). What does not end
+    in `patience` seconds is killed. What another user started is left.
+    """
+    scripts = f"{folder.resolve() / _SCRIPTS}{os.sep}"
+    found = [
+        process
+        for process in psutil.process_iter(["name", "cmdline"])
+        if (process.info["name"] or "").startswith("python")  # not an editor
+        and any(word.startswith(scripts) for word in process.info["cmdline"] or ())
+    ]
+    for signal in ("terminate", "kill"):
+        for process in found:
+            with contextlib.suppress(psutil.Error):  # it has ended, or is not ours
+                getattr(process, signal)()
+        psutil.wait_procs(found, timeout=patience)
+    return [f"{process.pid}" for process in found]
 
 
 def cancel(folder: Path, patience: float = 180.0) -> list[str]:
