@@ -55,13 +55,25 @@ function filterings() {
   });
 }
 
-function enlarge(figure, then) {
-  const svg = figure.querySelector("svg"), small = svg.getBoundingClientRect().width;
+// Whether the keyboard gets there: the Tab key stops at it, and it takes the focus.
+function unreachable(one) {
+  one.focus();
+  return one.tabIndex < 0 || document.activeElement !== one;
+}
+
+// One figure after the other, opened and closed as a reader does; the last is told of in full.
+function enlarge(figures, then, wrong = []) {
+  const [figure, ...others] = figures, svg = figure.querySelector("svg"), small = svg.getBoundingClientRect().width;
   figure.querySelector(".zoom").click();
-  const dialog = document.querySelector("dialog");
+  const dialog = document.querySelector("dialog"), close = dialog.querySelector("button");
   const opened = [dialog.open, dialog.contains(svg), svg.getBoundingClientRect().width / small];
-  dialog.addEventListener("close", () => setTimeout(() => then(opened, figure.contains(svg))), { once: true });
-  dialog.close();
+  if (unreachable(close)) wrong.push("Close");
+  dialog.addEventListener("close", () => setTimeout(() => {
+    const back = figure.contains(svg);
+    if (!opened[0] || !opened[1] || !back) wrong.push(figure.textContent.slice(0, 60));
+    if (others.length) enlarge(others, then, wrong); else then(opened, back, wrong);
+  }), { once: true });
+  close.click();
 }
 
 addEventListener("load", () => setTimeout(() => {
@@ -74,14 +86,13 @@ addEventListener("load", () => setTimeout(() => {
     if (!hidden(one) && one.getBoundingClientRect().right > innerWidth + 0.5) found.wide.push(one.tagName + "." + one.className);
   }
   found.broken = brokenWords();
-  for (const one of document.querySelectorAll(".wide, .zoom, summary, .tools input")) {
-    one.focus();
-    if (document.activeElement !== one) found.unfocused.push(one.className);
-  }
+  const reached = [...document.querySelectorAll(".wide, .zoom, summary, .tools input, th button, a[href]")].filter((one) => one.offsetParent !== null);
+  for (const one of reached) if (unreachable(one)) found.unfocused.push(one.tagName + " " + one.textContent.slice(0, 40));
+  found.kinds = [...new Set(reached.map((one) => one.tagName))].sort();
   found.focusable = document.querySelectorAll(".wide").length + document.querySelectorAll(".zoom").length;
   found.sorted = sortings();
   found.filtered = filterings();
-  const figure = document.querySelector("figure");
-  if (!figure) return report(found);
-  enlarge(figure, (opened, back) => report(Object.assign(found, { enlarged: opened, back })));
+  const figures = [...document.querySelectorAll("figure")];
+  if (!figures.length) return report(found);
+  enlarge(figures, (opened, back, wrong) => report(Object.assign(found, { enlarged: opened, back, wrong, figures: figures.length })));
 }));

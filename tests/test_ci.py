@@ -20,11 +20,12 @@ def run(
     *installed: str,
     fails: str = "-",
     commit: str = "",
+    browser: str = "google-chrome",
 ):
     """Exit status and lines of .ci/run.
 
     apt: exit status of apt-get. installed: programs of Slurm. fails: a target of make.
-    commit: what git says, if it is there.
+    commit: what git says, if it is there. browser: a program that is there.
     """
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -37,7 +38,7 @@ def run(
         (programs / name).symlink_to(shutil.which(name))
     if commit:
         scripts["git"] = f"echo {commit}"
-    for name, script in (scripts | dict.fromkeys(installed, "true")).items():
+    for name, script in (scripts | dict.fromkeys([*installed, browser], "true")).items():
         (programs / name).write_text(f"#!/bin/sh\n{script}\n")
         (programs / name).chmod(0o755)
     result = subprocess.run(
@@ -83,6 +84,22 @@ def test_where_it_cannot_be_tested_is_one_line(minutes, uid, apt, installed, why
     status, lines = run(tmp_path, minutes, uid, apt, *installed)
     assert (status, lines[:-1]) == (0, ALWAYS)
     assert lines[-1].startswith("make test-slurm is left out: ") and why in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("uid", "apt", "told"),
+    [
+        (0, 0, []),
+        (0, 100, ["apt-get install -y --no-install-recommends chromium fails"]),
+        (1000, 0, ["to install one needs root"]),
+    ],
+)
+def test_a_browser_is_installed_where_it_can_be(uid, apt, told, tmp_path):
+    status, lines = run(tmp_path, "0", uid, apt, browser="elinks")
+    assert status == 0
+    why = [line for line in lines if line.startswith("the report is not opened in a browser: ")]
+    assert [one in line for one, line in zip(told, why, strict=True)] == [True] * len(told)
+    assert [line for line in lines if line not in why][:3] == ALWAYS
 
 
 def test_what_slurm_shows_fails_the_whole(tmp_path):

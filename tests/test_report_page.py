@@ -274,6 +274,7 @@ def test_in_a_browser_nothing_is_cut_and_everything_answers(
     assert found["scroll"] <= width and found["wide"] == []
     assert found["broken"] == []
     assert found["unfocused"] == [] and found["focusable"] >= 4
+    assert {"A", "BUTTON", "INPUT", "SUMMARY"} <= set(found["kinds"])
     numeric = {}
     for column in found["sorted"]:
         assert (column["rising"], column["falling"]) == ("ascending", "descending")
@@ -297,6 +298,7 @@ def test_in_a_browser_nothing_is_cut_and_everything_answers(
     assert any(len(one["left"]) < one["all"] for one in found["filtered"])
     opened, inside, larger = found["enlarged"]
     assert opened and inside and larger >= 1 and found["back"]
+    assert found["figures"] >= 1 and found["wrong"] == []
     if width == 390:
         assert larger > 2
 

@@ -6,6 +6,7 @@
 Nothing here imports torch: every start of Snakemake reads this module.
 """
 
+import argparse
 import itertools
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -385,4 +386,9 @@ def main(folder: str = "config") -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(
+        prog="python -m graphdp.config",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    ).parse_args()  # none but --help
     main()

@@ -6,6 +6,7 @@ ships what `snakemake audit` left in `results/audit`: a line for each claim, of 
 draws the figure of the documentation.
 """
 
+import argparse
 import gzip
 import json
 import os
@@ -316,6 +317,11 @@ def write(
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(
+        prog="python -m graphdp.audit.outcomes",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    ).parse_args()  # none but --help
     try:
         ship(Path("results/audit"))
     except GraphDPError as error:

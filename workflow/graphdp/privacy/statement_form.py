@@ -5,6 +5,7 @@ The fields follow NIST SP 800-226 and section 5.3 of "How to DP-fy ML" (Ponomare
 `python -m graphdp.privacy.statement_form`; a test fails when they differ.
 """
 
+import argparse
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -256,4 +257,9 @@ def schema() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(
+        prog="python -m graphdp.privacy.statement_form",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    ).parse_args()  # none but --help
     io.write_json(SCHEMA, schema())
