@@ -685,3 +685,18 @@ def test_a_failing_job_says_why_in_its_log_and_stops_what_needs_it(project):
     log = project.folder / "results/tiny/logs/calibrate/small.log"
     assert re.search(r"error: config: delta 0.5 is not below 1/\d+", log.read_text())
     assert "Traceback" not in log.read_text()
+
+
+@pytest.mark.slow
+def test_in_the_demo_the_graph_helps_nodes_too(tmp_path):
+    """The more the larger ε, so that the panel says something at a glance."""
+    project = Project(tmp_path, "config/config.yaml")
+    project.snakemake("rows")
+    rows = pd.read_csv(tmp_path / "results/demo/rows.csv")
+    cells = rows.groupby(["method", "level", "epsilon", "hyperparameters"])
+    means = cells[["val_accuracy", "test_accuracy"]].mean().sort_values("val_accuracy")
+    best = 100 * means.groupby(["method", "level", "epsilon"])["test_accuracy"].last()
+    lead = (best["gap"] - best["mlp"])["node"]
+    assert list(lead.index) == [4, 8, 16]
+    assert lead[16] > 3 and lead.is_monotonic_increasing
+    assert best["gap", "edge", 4] - best["mlp", "none", math.inf] > 5

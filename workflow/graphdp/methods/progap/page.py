@@ -24,7 +24,7 @@ NODE_LINES = {
     "ProGAP, claimed (refuted)": "progap",
     "GAP, claimed (refuted)": "gap",
     "DP-GNN, claimed, of its weights alone (refuted)": "progapsage",
-    "DP-GNN, as its code runs it, of its weights alone (refuted)": "progapsageofficial",
+    "DP-GNN, as its code runs it (refuted)": "progapsageofficial",
     "MLP-DP, reads no edge": "mlp",
 }
 
