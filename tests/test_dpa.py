@@ -19,12 +19,22 @@ from graphdp.data.split import split_of
 from graphdp.errors import GraphDPError
 from graphdp.methods.block import Block
 from graphdp.methods.dpa import method, official
-from graphdp.methods.dpa.plan import COUNTS, FIRST, LABELS, LATER, LENGTHS, analyses, dpa_plan
+from graphdp.methods.dpa.plan import (
+    COUNTS,
+    FIRST,
+    LABELS,
+    LATER,
+    LENGTHS,
+    analyses,
+    dpa_plan,
+    published_plan,
+)
 from graphdp.methods.registry import card
 from graphdp.methods.settings import key
 from graphdp.parties import session
 from graphdp.privacy import calibrated, statement
 from graphdp.privacy.accounting.closed_form import gaussian_epsilon
+from graphdp.privacy.calibration import calibrate
 from graphdp.privacy.composition import epsilon_at
 from graphdp.privacy.pair_sums import mean_dummies
 from graphdp.privacy.statement_form import Data
@@ -244,6 +254,44 @@ def test_what_is_public_takes_no_part_of_the_published_epsilon(capsys, public, e
     assert noisy == pytest.approx(expected)
     assert (COUNTS in stds) == (public != "edges")
     assert f"The {public} are taken as public." in found["plan"]["assumptions"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "deltas"),
+    [
+        ({}, [1e-5, 1e-5]),
+        ({"public": "edges"}, [1e-5, 1e-5]),
+        ({"public": "features"}, [1e-5]),
+        ({"noise": "laplace"}, [0.0, 0.0]),
+    ],
+)
+def test_a_published_epsilon_is_called_a_claim_with_the_deltas_that_its_noise_is_set_for(
+    settings, deltas
+):
+    """In what is calibrated and in the statement; a smaller δ is refused, since σ follows from the
+    plan's: by the classical formula, turned round, from each σ and its own ε."""
+    plan = published_plan("node", 6, **settings)
+    made = calibrate(plan, 4.0, 1e-4)
+    sigmas = [m for m in plan.mechanisms if m.kind == "classical_gaussian"]
+    read = []
+    for m in sigmas:
+        own, std = m.own_share(made.noise_multiplier), m.noise_std(made.noise_multiplier)
+        read.append(1.25 / math.exp((std * own / m.sensitivity.value) ** 2 / 2))
+    assert read == pytest.approx([delta for delta in deltas if delta])
+    stated = statement._account(plan, plan, made.noise_multiplier, 1e-4)
+    (own,) = made.accounting
+    assert own.accountant == stated.accountant == "published" and own.method == stated.method
+    if len(read) == 2:
+        assert "1e-05 for each of 2 Gaussian releases, 2e-05 together" in own.method
+    else:
+        assert ("δ = 1e-05 for" if read else "δ = 0") in own.method
+    assert "a claim" in own.method and "pure" not in own.method
+    for delta in (1e-5, 9e-6):
+        if read and delta < 1e-5:
+            with pytest.raises(GraphDPError, match=r"delta is 9e-06.* give delta 1e-05$"):
+                calibrate(plan, 4.0, delta)
+        else:  # whatever δ is above that, the noise is the same
+            assert calibrate(plan, 4.0, delta).noise_multiplier == made.noise_multiplier
 
 
 def test_what_the_code_does_has_no_finite_epsilon():
