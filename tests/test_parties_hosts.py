@@ -103,6 +103,37 @@ def test_a_command_that_fails_is_named_at_once(tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    ("launch", "hosts", "why"),
+    [
+        ("true", (), r"exit status 0"),
+        ("cat", (), r"exit status 1: .*cat .*"),
+        ("{unknown} {{host}}", HOSTS, r"exit status 255: ssh: Could not resolve hostname .*"),
+        (
+            "env",
+            ["192.0.2.1", *HOSTS[1:]],
+            r"exit status 1: shuffler cannot listen at 192\.0\.2\..*",
+        ),
+    ],
+)
+def test_a_shuffler_that_ends_before_it_listens_is_told_from_one_that_is_late(
+    tmp_path, launch, hosts, why
+):
+    text = '#!/bin/sh\necho "ssh: Could not resolve hostname $1" >&2; exit 255\n'
+    launch = launch.format(unknown=program(tmp_path, text))
+    message = rf"the shuffler ended before it listened \({why}\); check hosts and launch"
+    with pytest.raises(GraphDPError) as error, session(launch=launch, hosts=hosts):
+        pass
+    assert re.fullmatch(message, str(error.value))
+
+
+def test_a_shuffler_that_does_not_listen_in_time_is_named_with_that_time(tmp_path):
+    launch = program(tmp_path, "#!/bin/sh\nexec sleep 60\n")
+    with pytest.raises(GraphDPError) as error, session(launch=launch, start_timeout=1.0):
+        pass
+    assert str(error.value) == ("the shuffler did not listen within 1 s; check hosts and launch")
+
+
 def test_a_command_that_closes_the_input_is_told_so(tmp_path):
     launch = program(tmp_path, '#!/bin/sh\nexec "$@" < /dev/null\n')
     with pytest.raises(GraphDPError, match="launch has to pass it on"), session(launch=launch):
