@@ -168,17 +168,46 @@ def test_the_same_noise_is_worth_less_for_more():
     ("words", "message"),
     [
         ("--colluding 2", "colluding is 2 with 2 shares"),
-        ("--shares 4", "shares is 4 with 3 parties"),
+        ("--shares 4", "shares is 4 with 3 parties; give 2 to 3\n"),
+        ("--shares 1 --parties 2", "shares is 1 with 2 parties; give 2\n"),
+        ("--parties 1", "parties is 1; give at least 2\n"),
+        ("--parties 101", "parties is 101; give at most 100\n"),
+        ("--dummy-rate 0.5", "reads no --dummy-rate; give --feature-share and --label-share"),
         ("--feature-share 0.7 --label-share 0.5", "together at most 1"),
         ("--colluding -1", "colluding is -1; give at least 0"),
-        ("--adjacency node_replace", "input should be 'edge_undirected', not node_replace"),
-        ("--adjacency edge_directed", "input should be 'edge_undirected', not edge_directed"),
+        ("--adjacency node_replace", "'edge_undirected', not node_replace; node_replace goes with "
+         "--level node\n"),
+        ("--adjacency edge_directed", "input should be 'edge_undirected', not edge_directed\n"),
         ("--max-degree 6 --degree-quantile 0.8", "either max_degree or degree_quantile"),
     ],
-)
+)  # fmt: skip
 def test_wrong_settings_are_one_line(capsys, words, message):
     status, output = run(capsys, f"{EDGE} {words}")
     assert status == 2 and message in output.err and output.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "better"),
+    [
+        ("--parties 1", "parties is 1; give at least 3", "--parties 3"),
+        ("--parties 2", "shares than parties; give at least 3 parties", "--parties 3"),
+        ("--shares 3", "fewer shares than parties; give 2", "--shares 2"),
+        ("--shares 5 --parties 4", "give 2 to 3", "--shares 3 --parties 4"),
+    ],
+)
+def test_wrong_numbers_of_the_published_formula_are_told_what_it_takes(
+    capsys, words, message, better
+):
+    line = "calibrate dpaofficial --level node --epsilon 4 --delta 1e-5 --max-degree 6"
+    status, output = run(capsys, f"{line} {words}")
+    assert status == 2 and output.err.endswith(f"{message}\n")
+    assert output.err.count("\n") == 1 and run(capsys, f"{line} {better}")[0] == 0
+
+
+def test_what_is_given_in_place_of_a_dummy_rate_makes_dummies(capsys):
+    status, output = run(capsys, f"{EDGE} --feature-share 0.4 --label-share 0.4 --json")
+    phases = {one["phase"] for one in json.loads(output.out)["releases"]}
+    assert status == 0 and COUNTS in phases
 
 
 def test_an_adjacency_of_another_level_is_refused_with_those_that_are_calibrated_for():

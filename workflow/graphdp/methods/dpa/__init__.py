@@ -53,6 +53,9 @@ class Shared(Training):
     """The protocol."""
 
     IF_NOT_GIVEN = {"parties": "", "shares": "", "colluding": "", "max_degree": ""}  # noqa: RUF012
+    INSTEAD = {  # noqa: RUF012
+        "dummy_rate": "give --feature-share and --label-share: dummies have what these leave of μ²"
+    }
 
     parties: PositiveInt = PARTIES
     shares: PositiveInt = SHARES
