@@ -4,6 +4,8 @@ import re
 import stat
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from functools import cache
 
 import numpy as np
@@ -300,6 +302,51 @@ def rows(project):
     found = pd.read_csv(project.folder / "results/tiny/rows.csv")
     own = ["cpu_seconds", "wall_seconds", "peak_rss_mb", "hyperparameters"]
     return found.drop(columns=own)
+
+
+def parties_of(run):
+    """The parties of a run, once all three are connected to both the server and the shuffler."""
+
+    def links(process):
+        return sum(one.status == "ESTABLISHED" for one in process.net_connections("tcp"))
+
+    found = []
+    with suppress(psutil.Error):
+        for process in psutil.Process(run.pid).children(recursive=True):
+            if process.cmdline()[-1:] == ["graphdp.parties.party"] and links(process) == 2:
+                found.append(process)
+    return found if len(found) == 3 else []
+
+
+@pytest.mark.slow
+def test_a_party_that_is_killed_fails_the_job_of_a_study_and_the_next_run_makes_it(tmp_path):
+    """All of it on this machine, so that it needs no root: the job says who died in which round,
+    writes no row and leaves no process."""
+    (tmp_path / "project").mkdir()
+    project = Project(tmp_path / "project", study(transport="tcp"))
+    with (tmp_path / "said").open("w") as said:
+        run = subprocess.Popen(
+            project.command("rows"), cwd=project.folder, env=project.environment,
+            stdout=said, stderr=said,
+        )  # fmt: skip
+        seconds_until(lambda: run.poll() is not None or parties_of(run), 180)
+        found = parties_of(run)
+        assert found, (tmp_path / "said").read_text()
+        time.sleep(0.3)  # some of its rounds
+        family = psutil.Process(run.pid).children(recursive=True)
+        programs = [one for one in family if " graphdp.parties." in " ".join(one.cmdline())]
+        assert len(programs) == 4  # the shuffler as well
+        killed = time.monotonic()
+        found[0].kill()
+        assert run.wait(60) != 0
+    assert time.monotonic() - killed < 20
+    log = (tmp_path / "said").read_text()
+    assert re.search(r"round \d+ of features: .*party [012] died \(exit status -9\)", log), log
+    seconds_until(lambda: gone(family), 5)
+    assert not list(project.folder.glob("results/tiny/fit/**/*.csv"))
+    assert not (project.folder / "results/tiny/rows.csv").exists()
+    project.snakemake("rows")
+    assert len(rows(project)) == 1
 
 
 @on_hosts
