@@ -603,9 +603,13 @@ def test_missing_certificates_are_named(tmp_path):
 
 
 def test_links_that_others_could_read_are_encrypted():
-    made, setting = block(max_degree=3, transport="tcp", listen="0.0.0.0")
-    with pytest.raises(GraphDPError, match=r"listen: shares sent to 0\.0\.0\.0 in clear"):
-        method.fit(made, [setting])
+    """Refused with the configuration, and by the job whatever it is given."""
+    message = r"listen: shares sent to 10\.0\.0\.1 in clear"
+    with pytest.raises(ValidationError, match=message):
+        block(max_degree=3, transport="tcp", listen="10.0.0.1")
+    made, setting = block(max_degree=3, transport="tcp")
+    with pytest.raises(GraphDPError, match=message):
+        method.fit(made, [setting | {"listen": "10.0.0.1"}])
 
 
 def test_a_session_that_fails_leaves_no_model(monkeypatch):

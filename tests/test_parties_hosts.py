@@ -17,8 +17,9 @@ import hosts_fixture
 from graphdp.errors import GraphDPError
 from graphdp.parties import places
 from graphdp.parties.memory import InMemory
+from graphdp.workflow import preflight
 from hosts_fixture import Network, Running, seconds_until
-from project_fixture import SNAKEMAKE, Project
+from project_fixture import ROOT, SNAKEMAKE, Project
 from test_parties import NOISE, USERS, certificate, expected_bytes, pairs, released, session
 
 #: What a session says that failed in the second round.
@@ -187,6 +188,33 @@ def test_addresses_and_programs_that_cannot_be_meant(setting, message, tmp_path,
         setting = setting | {"tls": str(tmp_path)}
     with pytest.raises(GraphDPError, match=message):
         places.links(SETTING | setting)
+
+
+def test_certificates_and_a_program_that_are_not_there_are_noticed_before_the_first_job(
+    tmp_path, monkeypatch
+):
+    """The program where jobs run on this machine alone: it may be on theirs."""
+    monkeypatch.chdir(ROOT)
+    certificate(tmp_path)
+
+    def check(local, **entry):
+        preflight.check_links(preflight.prepare(study(**entry)).study, local)
+
+    for local in (True, False):
+        check(local)  # without processes no links
+        check(local, transport="tcp", tls=str(tmp_path), launch="env")
+        with pytest.raises(GraphDPError, match=r"config: dpa: tls: there is no \S+/nowhere/cert"):
+            check(local, transport="tcp", tls="nowhere")
+    check(False, transport="tcp", launch="no-such-program")
+    with pytest.raises(GraphDPError, match="config: dpa: launch: there is no program no-such-prog"):
+        check(True, transport="tcp", launch="no-such-program")
+
+
+def test_a_study_whose_parties_cannot_be_started_downloads_nothing(tmp_path):
+    project = Project(tmp_path, study(transport="tcp", launch="no-such-program"))
+    run = project.snakemake("rows", check=False)
+    assert run.returncode != 0 and "launch: there is no program no-such-program" in run.stderr
+    assert not (tmp_path / "results/data").exists() and not (tmp_path / "results/tiny").exists()
 
 
 def test_the_nodes_of_an_allocation_take_turns(tmp_path, monkeypatch):

@@ -103,7 +103,7 @@ class Shared(Training):
         for name in ("listen", "hosts", "launch", "tls"):
             if getattr(self, name) is not None and self.transport is None:
                 raise ValueError(f"{name} is of processes; give transport: tcp as well")
-        if why := places.fault(self.hosts, self.launch, self.parties):
+        if why := places.fault(self.hosts, self.launch, self.parties, self.listen, self.tls):
             raise ValueError(why)
         return self
 
