@@ -65,6 +65,7 @@ onstart:
         lock.hold(".snakemake/graphdp.lock")
         lock.check_writable(RESULTS)
         preflight.check_mirror(STUDY)
+        preflight.check_links(STUDY, workflow.local_exec)
         if left := orphans.cancel(Path.cwd()):
             print(f"cancelled Slurm jobs that a killed run left: {', '.join(left)}")
         if left := orphans.end(Path.cwd()):

@@ -10,7 +10,7 @@
 | a pair with oneself that Δ does not count | the sums of all rounds |
 | lists that are cut by their receivers | the sums of all rounds |
 | no masks | partial sums, over TCP |
-| as many colluders as shares | what they receive, over TCP; refused by `check_parties` |
+| as many colluders as shares | the shares that they receive, over TCP; refused by `check_parties` |
 | shares that are normal numbers | one share's distribution |
 | shares that are forwarded in the order in which they come | the order of keys, over TCP |
 | dummies that leave with their participant | the number of pairs of its key |
@@ -22,6 +22,7 @@
 
 import asyncio
 import math
+from functools import reduce
 from unittest.mock import patch
 
 import numpy as np
@@ -350,13 +351,13 @@ def test_equal_closed_neighbourhoods_are_told_by_rounds_without_noise(monkeypatc
         assert apart["absent"].max() < 2**-17 and apart["present"].min() > 2**-10
 
 
-def shares_of_all_parties(folder, parties, shares, rounds, absent=0, mean_dummies=19):
-    """What each party noted of a session in which every user but the first `absent` sends the same
-    row to one key."""
+def shares_of_parties(folder, parties, shares, rounds, absent=0, mean_dummies=19, curious=None):
+    """What each party noted of a session, or each of the first `curious`; and the row that is sent
+    to each key, uint64 (n, 2). Every user but the first `absent` sends its own row to one key."""
     std = 2.0 if mean_dummies else 0.0
-    keys = np.random.default_rng(0).permutation(USERS)
-    rows = encode(np.full((USERS, 2), 0.5))
-    with curious_party.curious(folder, parties):
+    rng, curious = np.random.default_rng(0), curious or parties
+    keys, rows = rng.permutation(USERS), encode(rng.uniform(0.25, 0.5, (USERS, 2)))
+    with curious_party.curious(folder, curious):
         one = session.Session(
             np.arange(absent, USERS), keys[absent:], USERS, parties, shares, ("seen",), rounds,
             count_std=std, mean_dummies=mean_dummies,
@@ -364,7 +365,8 @@ def shares_of_all_parties(folder, parties, shares, rounds, absent=0, mean_dummie
         with one:
             for due in rounds:
                 one.add_up(due, rows.copy())
-    return [np.load(folder / f"{party}.npz") for party in range(parties)], rows[0].view(np.uint64)
+    notes = [np.load(folder / f"{party}.npz") for party in range(curious)]
+    return notes, rows[np.argsort(keys)].view(np.uint64)
 
 
 def is_uniform(values):
@@ -375,11 +377,11 @@ def is_uniform(values):
 
 @pytest.mark.slow
 def test_parties_get_uniform_shares_and_the_same_numbers_of_pairs_in_every_round(tmp_path):
-    """Three of four parties get a share each. Any two of these know nothing; all three read the
-    row, so that `colluding` = 3 is refused (`test_pair_sums`). Dummies and the choice of parties
-    are kept: numbers of pairs that changed from round to round would tell more with each."""
+    """Three of four parties get a share each. What all four get adds up to the row, and any two of
+    them know nothing. Dummies and the choice of parties are kept: numbers of pairs that changed
+    from round to round would tell more with each."""
     rounds = [Round("features", 0, 2, 2.0), Round("labels", 0, 2, 2.0)]
-    seen, row = shares_of_all_parties(tmp_path, 4, 3, rounds)
+    seen, rows = shares_of_parties(tmp_path, 4, 3, rounds)
     for one in seen:
         assert is_uniform(np.ascontiguousarray(one["values"][:, 0]))
         assert len(one["arrived"]) == 2 and (one["arrived"][0] == one["arrived"][1]).all()
@@ -389,17 +391,52 @@ def test_parties_get_uniform_shares_and_the_same_numbers_of_pairs_in_every_round
     totals = np.zeros((USERS, 2), np.uint64)
     for one in seen:
         np.add.at(totals, one["keys"], one["values"])
-    assert (totals == row).all()
+    assert (totals == rows).all()
     two = np.zeros((USERS, 2), np.uint64)
     for one in seen[:2]:
         np.add.at(two, one["keys"], one["values"])
     assert is_uniform(np.ascontiguousarray(two[:, 0]))
 
 
+def small_sums(shares):
+    """Of one key's shares, (R, 2) of each colluder: the sums of one share of each that are rows by
+    their size, int64 (k, 2), and the sum of all shares that are in none of these, uint64 (2,)."""
+    sums = reduce(lambda found, more: found[..., None, :] + more, shares)
+    is_row = (np.abs(sums.view(np.int64)) < 2**40).all(-1)
+    left = sum(values.sum(0) for values in shares) - sums[is_row].sum(0)
+    return sums[is_row].view(np.int64), left
+
+
+@pytest.mark.parametrize(
+    ("parties", "shares"), [(3, 2), pytest.param(4, 3, marks=pytest.mark.slow)]
+)
+def test_as_many_colluders_as_shares_read_the_rows_whose_shares_they_all_have(
+    tmp_path, parties, shares
+):
+    """t curious parties add up one share of each, in all ways: a small sum is a row, which a false
+    one is with chance 2⁻⁴⁶, and not zero where it is no dummy's. A pair's t parties are drawn
+    uniformly: they are these with chance 1 / C(m, t), exactly, and the number of rows that are read
+    is binomial. What they have of all other pairs is uniform. Both by tests that fail once in 1e9
+    runs. Fewer than t never have all shares of a pair."""
+    seen, rows = shares_of_parties(
+        tmp_path, parties, shares, [Round("features", 0, 2, 2.0)], mean_dummies=5, curious=shares
+    )
+    read, others = 0, []
+    for key, row in enumerate(rows.view(np.int64)):
+        sums, left = small_sums([one["values"][one["keys"] == key] for one in seen])
+        mine = sums[sums.any(1)]
+        assert len(mine) <= 1 and (mine == row).all()
+        read += len(mine)
+        if len(mine) == 0:
+            others.append(left - row.view(np.uint64))  # of a user's pair and dummies, incomplete
+    assert stats.binomtest(read, USERS, 1 / math.comb(parties, shares)).pvalue > FAILS
+    assert is_uniform(np.array(others)) and not is_uniform(rows)
+
+
 def test_the_order_of_shares_does_not_tell_who_sent_them(tmp_path):
     """An eighth of the users is among every eighth of what a party gets as often as any other, by a
     test that fails once in 1e9 runs. Forwarded as they come, shares are in the order of users."""
-    seen, _ = shares_of_all_parties(tmp_path, 3, 3, [Round("features", 0, 2, 2.0)], mean_dummies=0)
+    seen, _ = shares_of_parties(tmp_path, 3, 3, [Round("features", 0, 2, 2.0)], mean_dummies=0)
     sender = np.argsort(np.random.default_rng(0).permutation(USERS))  # of the one pair of a key
 
     def chance(senders):
@@ -422,7 +459,7 @@ def test_a_participant_who_leaves_takes_no_dummies_along(tmp_path):
     pairs that are missing are those it sent, to another key."""
     rounds, arrived = [Round("features", 0, 2, 2.0)], []
     for absent in (0, 1):
-        seen, _ = shares_of_all_parties(tmp_path, 3, 3, rounds, absent)
+        seen, _ = shares_of_parties(tmp_path, 3, 3, rounds, absent)
         arrived.append(seen[2]["arrived"][0])
     sent_to = np.random.default_rng(0).permutation(USERS)[0]
     assert sent_to != 0 and arrived[1][0] > 3

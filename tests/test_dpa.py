@@ -19,12 +19,22 @@ from graphdp.data.split import split_of
 from graphdp.errors import GraphDPError
 from graphdp.methods.block import Block
 from graphdp.methods.dpa import method, official
-from graphdp.methods.dpa.plan import COUNTS, FIRST, LABELS, LATER, LENGTHS, analyses, dpa_plan
+from graphdp.methods.dpa.plan import (
+    COUNTS,
+    FIRST,
+    LABELS,
+    LATER,
+    LENGTHS,
+    analyses,
+    dpa_plan,
+    published_plan,
+)
 from graphdp.methods.registry import card
 from graphdp.methods.settings import key
 from graphdp.parties import session
 from graphdp.privacy import calibrated, statement
 from graphdp.privacy.accounting.closed_form import gaussian_epsilon
+from graphdp.privacy.calibration import calibrate
 from graphdp.privacy.composition import epsilon_at
 from graphdp.privacy.pair_sums import mean_dummies
 from graphdp.privacy.statement_form import Data
@@ -158,17 +168,46 @@ def test_the_same_noise_is_worth_less_for_more():
     ("words", "message"),
     [
         ("--colluding 2", "colluding is 2 with 2 shares"),
-        ("--shares 4", "shares is 4 with 3 parties"),
+        ("--shares 4", "shares is 4 with 3 parties; give 2 to 3\n"),
+        ("--shares 1 --parties 2", "shares is 1 with 2 parties; give 2\n"),
+        ("--parties 1", "parties is 1; give at least 2\n"),
+        ("--parties 101", "parties is 101; give at most 100\n"),
+        ("--dummy-rate 0.5", "reads no --dummy-rate; give --feature-share and --label-share"),
         ("--feature-share 0.7 --label-share 0.5", "together at most 1"),
         ("--colluding -1", "colluding is -1; give at least 0"),
-        ("--adjacency node_replace", "input should be 'edge_undirected', not node_replace"),
-        ("--adjacency edge_directed", "input should be 'edge_undirected', not edge_directed"),
+        ("--adjacency node_replace", "'edge_undirected', not node_replace; node_replace goes with "
+         "--level node\n"),
+        ("--adjacency edge_directed", "input should be 'edge_undirected', not edge_directed\n"),
         ("--max-degree 6 --degree-quantile 0.8", "either max_degree or degree_quantile"),
     ],
-)
+)  # fmt: skip
 def test_wrong_settings_are_one_line(capsys, words, message):
     status, output = run(capsys, f"{EDGE} {words}")
     assert status == 2 and message in output.err and output.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "better"),
+    [
+        ("--parties 1", "parties is 1; give at least 3", "--parties 3"),
+        ("--parties 2", "shares than parties; give at least 3 parties", "--parties 3"),
+        ("--shares 3", "fewer shares than parties; give 2", "--shares 2"),
+        ("--shares 5 --parties 4", "give 2 to 3", "--shares 3 --parties 4"),
+    ],
+)
+def test_wrong_numbers_of_the_published_formula_are_told_what_it_takes(
+    capsys, words, message, better
+):
+    line = "calibrate dpaofficial --level node --epsilon 4 --delta 1e-5 --max-degree 6"
+    status, output = run(capsys, f"{line} {words}")
+    assert status == 2 and output.err.endswith(f"{message}\n")
+    assert output.err.count("\n") == 1 and run(capsys, f"{line} {better}")[0] == 0
+
+
+def test_what_is_given_in_place_of_a_dummy_rate_makes_dummies(capsys):
+    status, output = run(capsys, f"{EDGE} --feature-share 0.4 --label-share 0.4 --json")
+    phases = {one["phase"] for one in json.loads(output.out)["releases"]}
+    assert status == 0 and COUNTS in phases
 
 
 def test_an_adjacency_of_another_level_is_refused_with_those_that_are_calibrated_for():
@@ -244,6 +283,44 @@ def test_what_is_public_takes_no_part_of_the_published_epsilon(capsys, public, e
     assert noisy == pytest.approx(expected)
     assert (COUNTS in stds) == (public != "edges")
     assert f"The {public} are taken as public." in found["plan"]["assumptions"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "deltas"),
+    [
+        ({}, [1e-5, 1e-5]),
+        ({"public": "edges"}, [1e-5, 1e-5]),
+        ({"public": "features"}, [1e-5]),
+        ({"noise": "laplace"}, [0.0, 0.0]),
+    ],
+)
+def test_a_published_epsilon_is_called_a_claim_with_the_deltas_that_its_noise_is_set_for(
+    settings, deltas
+):
+    """In what is calibrated and in the statement; a smaller δ is refused, since σ follows from the
+    plan's: by the classical formula, turned round, from each σ and its own ε."""
+    plan = published_plan("node", 6, **settings)
+    made = calibrate(plan, 4.0, 1e-4)
+    sigmas = [m for m in plan.mechanisms if m.kind == "classical_gaussian"]
+    read = []
+    for m in sigmas:
+        own, std = m.own_share(made.noise_multiplier), m.noise_std(made.noise_multiplier)
+        read.append(1.25 / math.exp((std * own / m.sensitivity.value) ** 2 / 2))
+    assert read == pytest.approx([delta for delta in deltas if delta])
+    stated = statement._account(plan, plan, made.noise_multiplier, 1e-4)
+    (own,) = made.accounting
+    assert own.accountant == stated.accountant == "published" and own.method == stated.method
+    if len(read) == 2:
+        assert "1e-05 for each of 2 Gaussian releases, 2e-05 together" in own.method
+    else:
+        assert ("δ = 1e-05 for" if read else "δ = 0") in own.method
+    assert "a claim" in own.method and "pure" not in own.method
+    for delta in (1e-5, 9e-6):
+        if read and delta < 1e-5:
+            with pytest.raises(GraphDPError, match=r"delta is 9e-06.* give delta 1e-05$"):
+                calibrate(plan, 4.0, delta)
+        else:  # whatever δ is above that, the noise is the same
+            assert calibrate(plan, 4.0, delta).noise_multiplier == made.noise_multiplier
 
 
 def test_what_the_code_does_has_no_finite_epsilon():
@@ -526,9 +603,13 @@ def test_missing_certificates_are_named(tmp_path):
 
 
 def test_links_that_others_could_read_are_encrypted():
-    made, setting = block(max_degree=3, transport="tcp", listen="0.0.0.0")
-    with pytest.raises(GraphDPError, match=r"listen: shares sent to 0\.0\.0\.0 in clear"):
-        method.fit(made, [setting])
+    """Refused with the configuration, and by the job whatever it is given."""
+    message = r"listen: shares sent to 10\.0\.0\.1 in clear"
+    with pytest.raises(ValidationError, match=message):
+        block(max_degree=3, transport="tcp", listen="10.0.0.1")
+    made, setting = block(max_degree=3, transport="tcp")
+    with pytest.raises(GraphDPError, match=message):
+        method.fit(made, [setting | {"listen": "10.0.0.1"}])
 
 
 def test_a_session_that_fails_leaves_no_model(monkeypatch):

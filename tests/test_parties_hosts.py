@@ -4,6 +4,8 @@ import re
 import stat
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from functools import cache
 
 import numpy as np
@@ -15,8 +17,9 @@ import hosts_fixture
 from graphdp.errors import GraphDPError
 from graphdp.parties import places
 from graphdp.parties.memory import InMemory
+from graphdp.workflow import preflight
 from hosts_fixture import Network, Running, seconds_until
-from project_fixture import SNAKEMAKE, Project
+from project_fixture import ROOT, SNAKEMAKE, Project
 from test_parties import NOISE, USERS, certificate, expected_bytes, pairs, released, session
 
 #: What a session says that failed in the second round.
@@ -103,6 +106,37 @@ def test_a_command_that_fails_is_named_at_once(tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    ("launch", "hosts", "why"),
+    [
+        ("true", (), r"exit status 0"),
+        ("cat", (), r"exit status 1: .*cat .*"),
+        ("{unknown} {{host}}", HOSTS, r"exit status 255: ssh: Could not resolve hostname .*"),
+        (
+            "env",
+            ["192.0.2.1", *HOSTS[1:]],
+            r"exit status 1: shuffler cannot listen at 192\.0\.2\..*",
+        ),
+    ],
+)
+def test_a_shuffler_that_ends_before_it_listens_is_told_from_one_that_is_late(
+    tmp_path, launch, hosts, why
+):
+    text = '#!/bin/sh\necho "ssh: Could not resolve hostname $1" >&2; exit 255\n'
+    launch = launch.format(unknown=program(tmp_path, text))
+    message = rf"the shuffler ended before it listened \({why}\); check hosts and launch"
+    with pytest.raises(GraphDPError) as error, session(launch=launch, hosts=hosts):
+        pass
+    assert re.fullmatch(message, str(error.value))
+
+
+def test_a_shuffler_that_does_not_listen_in_time_is_named_with_that_time(tmp_path):
+    launch = program(tmp_path, "#!/bin/sh\nexec sleep 60\n")
+    with pytest.raises(GraphDPError) as error, session(launch=launch, start_timeout=1.0):
+        pass
+    assert str(error.value) == ("the shuffler did not listen within 1 s; check hosts and launch")
+
+
 def test_a_command_that_closes_the_input_is_told_so(tmp_path):
     launch = program(tmp_path, '#!/bin/sh\nexec "$@" < /dev/null\n')
     with pytest.raises(GraphDPError, match="launch has to pass it on"), session(launch=launch):
@@ -154,6 +188,33 @@ def test_addresses_and_programs_that_cannot_be_meant(setting, message, tmp_path,
         setting = setting | {"tls": str(tmp_path)}
     with pytest.raises(GraphDPError, match=message):
         places.links(SETTING | setting)
+
+
+def test_certificates_and_a_program_that_are_not_there_are_noticed_before_the_first_job(
+    tmp_path, monkeypatch
+):
+    """The program where jobs run on this machine alone: it may be on theirs."""
+    monkeypatch.chdir(ROOT)
+    certificate(tmp_path)
+
+    def check(local, **entry):
+        preflight.check_links(preflight.prepare(study(**entry)).study, local)
+
+    for local in (True, False):
+        check(local)  # without processes no links
+        check(local, transport="tcp", tls=str(tmp_path), launch="env")
+        with pytest.raises(GraphDPError, match=r"config: dpa: tls: there is no \S+/nowhere/cert"):
+            check(local, transport="tcp", tls="nowhere")
+    check(False, transport="tcp", launch="no-such-program")
+    with pytest.raises(GraphDPError, match="config: dpa: launch: there is no program no-such-prog"):
+        check(True, transport="tcp", launch="no-such-program")
+
+
+def test_a_study_whose_parties_cannot_be_started_downloads_nothing(tmp_path):
+    project = Project(tmp_path, study(transport="tcp", launch="no-such-program"))
+    run = project.snakemake("rows", check=False)
+    assert run.returncode != 0 and "launch: there is no program no-such-program" in run.stderr
+    assert not (tmp_path / "results/data").exists() and not (tmp_path / "results/tiny").exists()
 
 
 def test_the_nodes_of_an_allocation_take_turns(tmp_path, monkeypatch):
@@ -269,6 +330,51 @@ def rows(project):
     found = pd.read_csv(project.folder / "results/tiny/rows.csv")
     own = ["cpu_seconds", "wall_seconds", "peak_rss_mb", "hyperparameters"]
     return found.drop(columns=own)
+
+
+def parties_of(run):
+    """The parties of a run, once all three are connected to both the server and the shuffler."""
+
+    def links(process):
+        return sum(one.status == "ESTABLISHED" for one in process.net_connections("tcp"))
+
+    found = []
+    with suppress(psutil.Error):
+        for process in psutil.Process(run.pid).children(recursive=True):
+            if process.cmdline()[-1:] == ["graphdp.parties.party"] and links(process) == 2:
+                found.append(process)
+    return found if len(found) == 3 else []
+
+
+@pytest.mark.slow
+def test_a_party_that_is_killed_fails_the_job_of_a_study_and_the_next_run_makes_it(tmp_path):
+    """All of it on this machine, so that it needs no root: the job says who died in which round,
+    writes no row and leaves no process."""
+    (tmp_path / "project").mkdir()
+    project = Project(tmp_path / "project", study(transport="tcp"))
+    with (tmp_path / "said").open("w") as said:
+        run = subprocess.Popen(
+            project.command("rows"), cwd=project.folder, env=project.environment,
+            stdout=said, stderr=said,
+        )  # fmt: skip
+        seconds_until(lambda: run.poll() is not None or parties_of(run), 180)
+        found = parties_of(run)
+        assert found, (tmp_path / "said").read_text()
+        time.sleep(0.3)  # some of its rounds
+        family = psutil.Process(run.pid).children(recursive=True)
+        programs = [one for one in family if " graphdp.parties." in " ".join(one.cmdline())]
+        assert len(programs) == 4  # the shuffler as well
+        killed = time.monotonic()
+        found[0].kill()
+        assert run.wait(60) != 0
+    assert time.monotonic() - killed < 20
+    log = (tmp_path / "said").read_text()
+    assert re.search(r"round \d+ of features: .*party [012] died \(exit status -9\)", log), log
+    seconds_until(lambda: gone(family), 5)
+    assert not list(project.folder.glob("results/tiny/fit/**/*.csv"))
+    assert not (project.folder / "results/tiny/rows.csv").exists()
+    project.snakemake("rows")
+    assert len(rows(project)) == 1
 
 
 @on_hosts

@@ -129,5 +129,6 @@ def test_a_host_that_refuses_the_key_is_named_at_once(network, tmp_path):
     (tmp_path / "ssh/user.pub").write_text("")
     with run(network, tmp_path) as running:
         code, said, seconds = running.end()
-    assert code == 1 and "shuffler died (exit status 255: " in said and "Permission denied" in said
+    assert code == 1 and "the shuffler ended before it listened (exit status 255: " in said
+    assert "Permission denied" in said and said.endswith("; check hosts and launch\n")
     assert seconds < 10

@@ -347,6 +347,24 @@ def of_values_together() -> Iterator[Case]:
         (tcp | {"hosts": "a b c d", "launch": "ssh {host"}, ["launch", "ssh {host}"]),
         (tcp | {"hosts": "a b c d", "launch": "ssh '{host}"}, ["launch: no closing quotation"]),
         (tcp | {"launch": " "}, ["launch is empty"]),
+        (tcp | {"listen": "10.0.0.1"}, ["listen: shares sent to 10.0.0.1 in clear", "give tls"]),
+        (
+            tcp | ssh | {"hosts": "::1 ::1 10.0.0.2 ::1"},
+            ["hosts: shares sent to 10.0.0.2 in clear"],
+        ),
+        (
+            tcp | ssh | {"hosts": "allocation"},
+            ["hosts: shares sent to an allocation's", "give tls"],
+        ),
+        (tcp | {"tls": "keys", "listen": "0.0.0.0"}, ["listen: 0.0.0.0 is no address"]),
+        (
+            tcp | ssh | {"tls": "keys", "hosts": "allocation", "listen": "::"},
+            ["listen: :: is no address"],
+        ),
+        (
+            tcp | ssh | {"tls": "keys", "hosts": "a b c d"},
+            ["a does not reach 127.0.0.1", "this machine's address"],
+        ),
         (dpa | {"level": "edge", "parties": 2, "shares": 3}, ["shares is 3"]),
         (official | {"shares": 4}, ["shares is 4 with 3 parties"]),
         (official | {"parties": 2}, ["parties"]),

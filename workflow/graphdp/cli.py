@@ -180,7 +180,8 @@ def _plan(arguments: argparse.Namespace, chosen: dict[str, Any] | None = None) -
     } | (chosen or {})
     for name in given:
         if name not in fields:
-            raise GraphDPError(f"{where}, reads no --{name.replace('_', '-')}; leave it out")
+            fix = (its.settings(level).INSTEAD if fields else {}).get(name, "leave it out")
+            raise GraphDPError(f"{where}, reads no --{name.replace('_', '-')}; {fix}")
     setting = _setting(its, level, fields, given) if fields else {}
     try:
         plans = registry.analyses(its.name, level, its.plan(level, setting), arguments.train_nodes)
@@ -210,8 +211,17 @@ def _setting(its: Card, level: str, fields: Sequence[str], given: dict[str, Any]
         return settings(**given).model_dump(exclude_none=True)
     except ValidationError as error:
         first = error.errors()[0]
-        name = str(first["loc"][0]).replace("_", "-")
-        raise GraphDPError(f"--{name}: {first['msg'].lower()}, not {first['input']}") from None
+        name, value = str(first["loc"][0]), first["input"]
+        takes = [kind for kind in its.levels if _takes(its, kind, name, value)]
+        hint = f"; {value} goes with --level {' or '.join(takes)}" if takes else ""
+        option = name.replace("_", "-")
+        raise GraphDPError(f"--{option}: {first['msg'].lower()}, not {value}{hint}") from None
+
+
+def _takes(its: Card, kind: str, name: str, value: Any) -> bool:
+    """Whether a name is among a hyperparameter's choices at a level."""
+    field = its.levels[kind].model_fields.get(name)
+    return field is not None and value in type_of(field.annotation)[1]
 
 
 def _delta(arguments: argparse.Namespace, plan: Plan) -> float | None:

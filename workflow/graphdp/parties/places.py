@@ -24,11 +24,19 @@ from graphdp.errors import GraphDPError
 
 #: In place of hosts: the nodes of this job's Slurm allocation, one after the other.
 ALLOCATION = "allocation"
+#: Where the training job listens if nothing is said.
+HERE = "127.0.0.1"
 _HOST = re.compile(r"[0-9A-Za-z:][0-9A-Za-z.:_%-]*")
 
 
-def fault(hosts: str | None, launch: str | None, parties: int) -> str:
-    """What is wrong with a setting's hosts and launch, a line with its fix; or nothing."""
+def fault(
+    hosts: str | None, launch: str | None, parties: int, listen: str | None, tls: str | None
+) -> str:
+    """What is wrong with a setting's places, wherever it runs: a line with its fix; or nothing."""
+    return _fault_of_words(hosts, launch, parties) or _fault_of_addresses(hosts, listen, tls)
+
+
+def _fault_of_words(hosts: str | None, launch: str | None, parties: int) -> str:
     named = (hosts or "").split()
     for one in named:
         if not _HOST.fullmatch(one):
@@ -57,6 +65,23 @@ def _fault_of_launch(hosts: str | None, launch: str) -> str:
     if hosts is not None and not fields:
         return "launch does not say on which host; give {host}, as in launch: ssh {host}"
     return "launch names {host}; give hosts as well" if fields and hosts is None else ""
+
+
+def _fault_of_addresses(hosts: str | None, listen: str | None, tls: str | None) -> str:
+    named = (hosts or "").split()
+    if named == [ALLOCATION]:  # its nodes are known to its job alone, and none is a loopback
+        if tls is None:
+            return _in_clear("hosts", "an allocation's nodes")
+        return _fault_of_reach(listen, []) if listen else ""
+    host = listen or HERE
+    for name, one in (("listen", host), *(("hosts", one) for one in named)):
+        if tls is None and not _is_loopback(one):
+            return _in_clear(name, one)
+    return _fault_of_reach(host, named)
+
+
+def _in_clear(name: str, whom: str) -> str:
+    return f"{name}: shares sent to {whom} in clear add up to the rows; give tls"
 
 
 def command(launch: str, host: str, module: str) -> list[str]:
@@ -89,31 +114,31 @@ def links(setting: Mapping[str, Any]) -> dict[str, Any]:
         nodes = _nodes()
         hosts = [nodes[i % len(nodes)] for i in range(setting["parties"] + 1)]
         host = host or os.environ.get("SLURMD_NODENAME") or socket.gethostname()
-    host, tls = host or "127.0.0.1", _tls(setting)
-    for name, one in (("listen", host), *(("hosts", one) for one in hosts)):
-        if tls is None and not _is_loopback(one):
-            raise GraphDPError(
-                f"{name}: shares sent to {one} in clear add up to the rows; give tls"
-            )
-    _check_reach(host, hosts)
+    host = host or HERE
+    if why := _fault_of_addresses(" ".join(hosts), host, setting.get("tls")):
+        raise GraphDPError(why)
+    check_launch(launch)
+    return {"host": host, "tls": certificates(setting), "hosts": hosts, "launch": launch}
+
+
+def check_launch(launch: str) -> None:
+    """Whether there is the program here that starts others. Raises `GraphDPError`."""
     program = shlex.split(launch)[0] if launch else "env"
     if shutil.which(program) is None:
         raise GraphDPError(f"launch: there is no program {program} here; install or correct it")
-    return {"host": host, "tls": tls, "hosts": hosts, "launch": launch}
 
 
-def _check_reach(host: str, hosts: list[str]) -> None:
-    """Refuse addresses at which who runs elsewhere finds nobody."""
+def _fault_of_reach(host: str, hosts: list[str]) -> str:
+    """Of addresses at which who runs elsewhere finds nobody."""
     listening = {"listen": host} | ({"hosts": hosts[0]} if hosts else {})
     far = [one for one in (host, *hosts) if not _is_loopback(one)]
     for name, one in listening.items():
         if one in ("0.0.0.0", "::"):
-            raise GraphDPError(f"{name}: {one} is no address to connect to; give a machine's own")
+            return f"{name}: {one} is no address to connect to; give a machine's own"
         if far and hosts and _is_loopback(one):
             whose = "the shuffler's" if name == "hosts" else "this machine's"
-            raise GraphDPError(
-                f"{name}: {far[0]} does not reach {one}; give {whose} address on their network"
-            )
+            return f"{name}: {far[0]} does not reach {one}; give {whose} address on their network"
+    return ""
 
 
 def _is_loopback(host: str) -> bool:
@@ -123,7 +148,7 @@ def _is_loopback(host: str) -> bool:
         return False  # a name
 
 
-def _tls(setting: Mapping[str, Any]) -> dict[str, str] | None:
+def certificates(setting: Mapping[str, Any]) -> dict[str, str] | None:
     """The files of encrypted links, if they are asked for. Raises `GraphDPError` without them."""
     if "tls" not in setting:
         return None

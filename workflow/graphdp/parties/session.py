@@ -219,9 +219,21 @@ class Session:
     async def _port(self) -> int:
         """Where the shuffler listens, which it says first."""
         said = await self._hear("shuffler", "port", self._start_timeout)
-        if said is None:
-            raise ProtocolError(f"the shuffler did not start in {self._start_timeout:g} s")
-        return said
+        if said is not None:
+            return said
+        fix = "; check hosts and launch" if self._start_with else ""
+        process = self._processes["shuffler"]
+        if not process.stdout.at_eof():
+            raise ProtocolError(
+                f"the shuffler did not listen within {self._start_timeout:g} s{fix}"
+            )
+        await self._wait_for_processes(_AFTER_ONE)
+        line, _ = await self._last_words(process)
+        code = process.returncode
+        how = "closed its output" if code is None else "ended"
+        why = [f"exit status {code}"] * (code is not None) + [line] * bool(line)
+        why = f" ({': '.join(why)})" * bool(why)
+        raise GraphDPError(f"the shuffler {how} before it listened{why}{fix}")
 
     async def _hear(self, name: str, what: str, patience: float) -> Any:
         """What a process says of `what`, or None after so many seconds of waiting or if it ends.

@@ -127,7 +127,8 @@ def calibrate(
     ε = ∞ means noise 0 and is stated as such; ε = 0 needs a plan that releases nothing.
 
     Raises GraphDPError when the target cannot be met, is met only by wasting more than 1 % of it,
-    or the accountants disagree; and for more than `MOST_ROUNDS` of a phase.
+    or the accountants disagree; for more than `MOST_ROUNDS` of a phase; and for a δ below the one
+    that a published claim's noise is set for.
     """
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not epsilon >= 0:
         raise GraphDPError(f"epsilon is {epsilon!r}; give a number of at least 0, or inf")
@@ -179,6 +180,12 @@ def calibrate(
             f"accountant reads at least {least:.3g}; raise epsilon or delta"
         )
     if composition.is_pure:
+        least = max(composition.claimed_deltas, default=0.0)
+        if delta < least:
+            raise GraphDPError(
+                f"{what}: delta is {delta:g}, but its noise is set for a claim at δ = {least:g}, "
+                f"whatever delta is; give delta {least:g}"
+            )
         if not composition.pure_share:
             raise GraphDPError(
                 f"{what}: every release has an epsilon of its own, so no noise is left to "
@@ -294,7 +301,8 @@ def _account(
     composition = plan.composition
     if composition.is_pure:
         pure = composition.pure_epsilon(noise)
-        return (AccountedEpsilon("exact", pure, "pure ε (δ = 0): the shares add up", ""),)
+        who, how = composition.adding_up
+        return (AccountedEpsilon(who, pure, how, ""),)
     own, other = accounting.primary(composition), accounting.second(composition)
     if own == "autodp":
         entries = _account_renyi(plan, noise, delta)

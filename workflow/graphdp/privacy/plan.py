@@ -123,8 +123,26 @@ class Composition:
 
     @property
     def is_pure(self) -> bool:
-        """Whether all there is are releases with pure ε, whose ε add up."""
+        """Whether all there is are releases whose ε add up: pure ones, or claims."""
         return bool(self.terms) and all(term.pure_share is not None for term in self.terms)
+
+    @property
+    def claimed_deltas(self) -> tuple[float, ...]:
+        """δ of each release whose ε is a published claim that is added up."""
+        return tuple(delta for term in self.terms for delta in term.claimed_deltas)
+
+    @property
+    def adding_up(self) -> tuple[str, str]:
+        """Of releases whose ε add up: who says so ("exact" or "published"), and at which δ."""
+        deltas = self.claimed_deltas
+        if not deltas:
+            return "exact", "pure ε (δ = 0): the shares add up"
+        if not any(deltas):
+            return "published", "a claim: its parts of ε added up, at δ = 0"
+        each = " and ".join(f"{delta:g}" for delta in dict.fromkeys(deltas))
+        streams = f"each of {len(deltas)} Gaussian releases, {sum(deltas):g} together"
+        where = streams if len(deltas) > 1 else "its Gaussian release"
+        return "published", f"a claim: its parts of ε added up, with δ = {each} for {where}"
 
     @property
     def pure_share(self) -> float:

@@ -310,7 +310,7 @@ def _account(analysis: Plan, reference: Plan, noise: float, delta: float | None)
     if not 0 < epsilon < math.inf:
         accountant, method = "", "no computation needed"
     elif composition.is_pure:
-        method = "pure ε (δ = 0): the shares add up"
+        accountant, method = composition.adding_up
     elif composition.is_gaussian:
         method = "exact Gaussian: Balle and Wang 2018, Theorem 8"
     else:

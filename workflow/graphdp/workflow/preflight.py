@@ -21,6 +21,7 @@ from graphdp.data.datasets import DatasetSpec, Registry, load_registry
 from graphdp.errors import GraphDPError
 from graphdp.methods import registry as methods
 from graphdp.methods.settings import key
+from graphdp.parties import places
 from graphdp.privacy.assumptions import SIDES_FOLLOW_FROM_IDS
 from graphdp.privacy.protection import is_private
 from graphdp.workflow.known_rows import KnownIndex
@@ -181,6 +182,23 @@ def check_mirror(study: Study) -> None:
         raise GraphDPError(
             f"config: mirror: there is no folder {study.mirror!r}; correct it, or leave it out"
         )
+
+
+def check_links(study: Study, local: bool) -> None:
+    """Of parties that are processes, whether the certificates of their links are there (hosts share
+    a file system), and if jobs are `local` the program that starts others: elsewhere it may be
+    another. Raises `GraphDPError`."""
+    asked = [(dataset, entry) for dataset in study.datasets for entry in study.entries_of(dataset)]
+    for dataset, entry in asked if study.train else ():
+        for setting in study.settings(dataset, entry):
+            if setting.get("transport") != "tcp":
+                continue
+            try:
+                places.certificates(setting)
+                if local:
+                    places.check_launch(setting.get("launch", ""))
+            except GraphDPError as error:
+                raise GraphDPError(f"config: {entry.method}: {error}") from None
 
 
 def _check_shown(study: Study) -> None:

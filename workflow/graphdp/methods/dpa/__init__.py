@@ -53,6 +53,9 @@ class Shared(Training):
     """The protocol."""
 
     IF_NOT_GIVEN = {"parties": "", "shares": "", "colluding": "", "max_degree": ""}  # noqa: RUF012
+    INSTEAD = {  # noqa: RUF012
+        "dummy_rate": "give --feature-share and --label-share: dummies have what these leave of μ²"
+    }
 
     parties: PositiveInt = PARTIES
     shares: PositiveInt = SHARES
@@ -100,7 +103,7 @@ class Shared(Training):
         for name in ("listen", "hosts", "launch", "tls"):
             if getattr(self, name) is not None and self.transport is None:
                 raise ValueError(f"{name} is of processes; give transport: tcp as well")
-        if why := places.fault(self.hosts, self.launch, self.parties):
+        if why := places.fault(self.hosts, self.launch, self.parties, self.listen, self.tls):
             raise ValueError(why)
         return self
 

@@ -106,6 +106,10 @@ EDGE_ONCE = Line(
 PLAIN = Line("as implemented, without noise", OFFICIAL, "none", ("without_noise",))
 PLAIN_CORRECTED = Line("corrected, without noise", CORRECTED, "none", ("without_noise",))
 NO_GRAPH = Line("the same network without a graph", CORRECTED, "none", ("no_graph",))
+#: What the three methods below protect, each user for itself. All three take features, edges and
+#: labels as private (the paper's Table 2, and section 7.1.3, where RR of labels is named for
+#: RGNN+RR, whose labels have it already); RR of an adjacency matrix hides an entry, not a user's.
+_LOCALLY = "one matrix entry, features and label of a user"
 BASELINES = (("Solitude+RR", "solitude-rr"), ("LPGNN+RR", "lpgnn-rr"), ("RGNN+RR", "rgnn-rr"))
 
 
@@ -279,7 +283,7 @@ def _unchecked(record: Mapping) -> str:
     """Of a method that is not here."""
     if not is_private(record["level"]):
         return epsilon_label(record["level"], record["epsilon"])
-    return f"claimed ε = {record['epsilon']} (node level; the paper's own sum, not checked here)"
+    return f"claimed ε = {record['epsilon']} ({_LOCALLY}; the paper's own sum, not checked here)"
 
 
 def _cell(record: Mapping, reasons: Sequence[str]) -> str:

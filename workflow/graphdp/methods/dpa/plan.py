@@ -306,10 +306,13 @@ def dummy_epsilon(dummy_rate: float, parties: int, shares: int) -> float:
     """
     if not 0 < dummy_rate < 1:
         raise GraphDPError(f"dummy_rate is {dummy_rate!r}; it must lie strictly between 0 and 1")
+    if parties < 2:
+        raise GraphDPError(f"parties is {parties}; give at least 3")
     if not shares < parties:
+        fix = f"give 2 to {parties - 1}" if parties > 3 else "give 2" if parties == 3 else ""
         raise GraphDPError(
-            f"shares is {shares} with {parties} parties: sent to all of them, a pair is counted by "
-            f"all; the published formula needs fewer shares than parties"
+            f"shares is {shares} with {parties} parties: the published formula needs fewer shares "
+            f"than parties; {fix or 'give at least 3 parties'}"
         )
     return math.log(max(1 / (1 - dummy_rate), 1 / (1 - shares / parties) + 1 - dummy_rate))
 

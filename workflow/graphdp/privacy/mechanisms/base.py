@@ -106,6 +106,9 @@ class Term:
     gaussian_count: ClassVar[int | None] = None
     #: Where its ε holds at δ = 0 and is `pure_share` / noise + `least_epsilon`; else None.
     pure_share: ClassVar[float | None] = None
+    #: Where that is a published claim: δ of each of its releases, which its noise is set for
+    #: whatever δ is asked for; else none.
+    claimed_deltas: ClassVar[tuple[float, ...]] = ()
     #: The ε that is left however much noise there is.
     least_epsilon: ClassVar[float] = 0.0
     #: Chance, in all its steps together and in any two adjacent worlds alike, of what `renyi` does

@@ -17,18 +17,21 @@ from graphdp.privacy.mechanisms.base import (
 
 @dataclass(frozen=True)
 class ClassicalGaussianTerm(Term):
-    """Claims of share · (1 / noise + other) - kept each, of which `share` and `least` add up."""
+    """Claims of share · (1 / noise + other) - kept each, of which `share` and `least` add up.
+
+    claimed_deltas: sorted.
+    """
 
     place: ClassVar[int] = 7
     what: ClassVar[str] = "Gaussian releases by the classical formula"
-    method: ClassVar[str] = "the classical formula, ε added up (as published)"
 
     share: float
     least: float
+    claimed_deltas: tuple[float, ...]
 
     @property
     def pure_share(self) -> float:
-        """As a release with pure ε, though it is claimed at δ > 0."""
+        """As a release with pure ε, though it is claimed at `claimed_deltas`."""
         return self.share
 
     @property
@@ -38,7 +41,8 @@ class ClassicalGaussianTerm(Term):
 
     def plus(self, other: "ClassicalGaussianTerm") -> "ClassicalGaussianTerm":
         """Both terms as one."""
-        return ClassicalGaussianTerm(self.share + other.share, self.least + other.least)
+        deltas = tuple(sorted((*self.claimed_deltas, *other.claimed_deltas)))
+        return ClassicalGaussianTerm(self.share + other.share, self.least + other.least, deltas)
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,7 @@ class ClassicalGaussian(Mechanism):
     def terms(self) -> tuple[Term, ...]:
         """Its part of the claim."""
         least = self.share * self.other_epsilon - (self.other_epsilon if self.pays else 0.0)
-        return (ClassicalGaussianTerm(self.share, least),)
+        return (ClassicalGaussianTerm(self.share, least, (self.delta,)),)
 
     def statement_entry(self, noise_multiplier: float | None) -> dict[str, Any]:
         """As the base class says; the multiplier is σ over the sensitivity."""

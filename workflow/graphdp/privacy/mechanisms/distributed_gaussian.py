@@ -27,12 +27,12 @@ def check_parties(parties: int, shares: int, colluding: int) -> None:
 
     t shares of a pair are all there is of it, so t colluders may read it.
     """
-    if parties > MOST_PARTIES:
-        raise GraphDPError(f"parties is {parties}; give at most {MOST_PARTIES}")
+    if not 2 <= parties <= MOST_PARTIES:
+        end = "at least 2" if parties < 2 else f"at most {MOST_PARTIES}"
+        raise GraphDPError(f"parties is {parties}; give {end}")
     if not 2 <= shares <= parties:
-        raise GraphDPError(
-            f"shares is {shares} with {parties} parties; give at least 2 and at most parties"
-        )
+        fix = "2" if parties == 2 else f"2 to {parties}"
+        raise GraphDPError(f"shares is {shares} with {parties} parties; give {fix}")
     if colluding < 0:
         raise GraphDPError(f"colluding is {colluding}; give at least 0")
     if colluding >= shares:
