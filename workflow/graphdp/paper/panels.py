@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.transforms import Bbox
 
 from graphdp.paper import style
 from graphdp.paper.cells import (
@@ -357,6 +358,41 @@ def seeds_of(shown: pd.DataFrame) -> str:
     return "; ".join(f"mean over {span} on {', '.join(names)}" for span, names in spans.items())
 
 
+#: δ in brackets of its own, at the end of an axis title.
+_DELTA = re.compile(r"\s\(δ\s=\s[^;()]+\)$")
+
+
+def _label_once(line: Sequence[Axes]) -> None:
+    """The axis title of a line of panels once, below its middle, if it is the same for all; where
+    they differ in δ alone, δ goes into the panels' titles."""
+    if len(line) < 2:
+        return
+    labels = [ax.get_xlabel() for ax in line]
+    if len(set(labels)) > 1:
+        deltas = [_DELTA.search(label) for label in labels]
+        without = {_DELTA.sub("", label) for label in labels}
+        if len(without) > 1 or not all(deltas):
+            return
+        labels = list(without)
+        for ax, delta in zip(line, deltas, strict=True):
+            ax.set_title(ax.get_title() + delta[0].replace("\u00a0", " "))
+    for ax in line:  # a blank keeps the room below each panel
+        ax.set_xlabel("\u00a0" + labels[0].count("\n") * "\n")
+    middle = line[len(line) // 2]
+    if len(line) % 2:
+        middle.set_xlabel(labels[0])
+        return
+
+    def room(renderer: Any) -> Bbox:
+        blank = middle.xaxis.label.get_window_extent(renderer)
+        edges = line[0].get_window_extent().x0, line[-1].get_window_extent().x1
+        return Bbox([[edges[0], blank.y0], [edges[1], blank.y1]])
+
+    # As the title of one panel it would stand below that panel's middle.
+    title = middle.annotate(labels[0], (0.5, 1), xycoords=room, ha="center", va="top")
+    title.set(in_layout=False, annotation_clip=False, fontsize=middle.xaxis.label.get_fontsize())
+
+
 def finish(
     figure: Figure,
     axes: list[list[Axes]],
@@ -380,11 +416,7 @@ def finish(
         for ax in drawn:
             for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
                 handles.setdefault(label, handle)
-        # What all panels of a line say of ε stands once, below the middle one.
-        if len(drawn) % 2 and len({ax.get_xlabel() for ax in line}) == 1:
-            for ax in drawn:
-                if ax is not drawn[len(drawn) // 2]:
-                    ax.set_xlabel("")
+        _label_once(drawn)
     # Lines of text that a figure has no room for yet: those of the legend beyond three, of the
     # longest axis title of each row of panels beyond three, of the remark beyond one.
     lines = sum(max(0, max(ax.get_xlabel().count("\n") + 1 for ax in row) - 3) for row in axes)
