@@ -488,8 +488,8 @@ def test_figure_3a_and_3b_show_both_columns_side_by_side(frame, context):
         found["facebook", name] for name in ("DPDGC-EDP (as implemented)", "DPDGC-EDP")
     )
     assert list(official.get_xdata()) == list(ours.get_xdata()) == [1.0, 4.0]
-    assert (official.get_markerfacecolor(), official.get_linestyle()) == ("white", "-")
-    assert official.get_color() != ours.get_color() == ours.get_markerfacecolor()
+    assert (official.get_markerfacecolor(), official.get_linestyle()) == ("white", "--")
+    assert official.get_color() == ours.get_color() == ours.get_markerfacecolor()
     assert min(official.get_ydata()) > max(ours.get_ydata())
     figure = drawn.figure3b(frame, context)
     found = lines_of(figure)

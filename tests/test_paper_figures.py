@@ -14,7 +14,7 @@ from PIL import Image
 from graphdp.errors import GraphDPError
 from graphdp.methods.gap import figures as gap
 from graphdp.methods.registry import cards
-from graphdp.paper import accuracy, figures, overview, report, rows, style, tables
+from graphdp.paper import accuracy, figures, overview, report, rows, shipped, style, tables
 from graphdp.paper.legend import joined as one_name
 from graphdp.paper.panels import draw_line, set_ticks, summary_of
 from graphdp.paper.plots import accuracy_figure
@@ -232,15 +232,37 @@ def test_a_legend_has_no_two_entries_that_look_alike(frame, study):
 
 
 def test_methods_and_print_are_told_apart():
-    looks = [card.look for card in cards().values()]
-    assert len({colour for colour, _ in looks}) == len(looks)
-    assert style._OTHER[0] not in {colour for colour, _ in looks}
-    points = np.array([[int(colour[i : i + 2], 16) for i in (1, 3, 5)] for colour, _ in looks])
+    looks = [card.look for card in cards().values() if not card.as_implemented_of]
+    kinds = [look["color"] for _, look in overview.KINDS.values()]
+    # Of README's picture no kind of accuracy has the colour of a method.
+    colours = [*(colour for colour, _ in looks), *kinds, style._OTHER[0]]
+    points = np.array([[int(colour[i : i + 2], 16) for i in (1, 3, 5)] for colour in colours])
     apart = np.linalg.norm(points[:, None] - points[None], axis=-1)
-    assert apart[np.triu_indices(len(looks), 1)].min() > 40
+    assert apart[np.triu_indices(len(colours), 1)].min() > 40
+    assert apart[len(looks) : len(looks) + len(kinds), : len(looks)].min() > 60
     # Print is a diamond and no method is.
-    assert style.PRINTED["marker"] not in {*(marker for _, marker in looks), *style.SERIES_MARKERS}
+    markers = {card.look[1] for card in cards().values()}
+    assert not {"D", "d"} & {*markers, *style.SERIES_MARKERS} and style.PRINTED["marker"] == "D"
     assert overview.KINDS["printed"][1] == style.PRINTED
+
+
+def test_the_authors_code_has_its_methods_colour_hollow_and_dashed(monkeypatch):
+    monkeypatch.chdir(PUBLISHED.parents[2])
+    variants = {name: card for name, card in cards().items() if card.as_implemented_of}
+    assert len(variants) > 4
+    for name, card in variants.items():
+        own = style.method_look(card.as_implemented_of)
+        look = style.method_look(name)
+        assert look["color"] == own["color"] == card.look[0]
+        assert (look["markerfacecolor"], look["linestyle"]) == ("white", "--")
+        assert "markerfacecolor" not in own and "linestyle" not in own
+    # So it is drawn: ProGAP's baselines at node level, among lines of other methods.
+    context = shipped.shipped_context("config/papers/progap.yaml", ["cora"])
+    figure = accuracy_figure(shipped.shipped_rows("progap-rows.csv.gz"), context)
+    lines = {line.get_label(): line for line in figure.axes[1].get_lines()}
+    own, variant = (lines["ProGAP's DP-GNN" + end] for end in ("", " (as implemented)"))
+    assert variant.get_color() == own.get_color() == own.get_markerfacecolor()
+    assert (variant.get_markerfacecolor(), variant.get_linestyle()) == ("white", "--")
 
 
 @pytest.mark.parametrize(

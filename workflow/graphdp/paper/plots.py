@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from graphdp.paper import style
 from graphdp.paper.accuracy import ACCURACY_EXPERIMENT, accuracy_table
 from graphdp.paper.cells import expected_cells, missing_reason, study_datasets
-from graphdp.paper.labels import edge_free_methods, method_label
+from graphdp.paper.labels import as_implemented, edge_free_methods, method_label
 from graphdp.paper.panels import (
     Compared,
     claims,
@@ -184,16 +184,16 @@ def _accuracy_panel(
     for place, (method, line) in enumerate(private.groupby("method", sort=False)):
         shift = apart ** (place - (methods - 1) / 2)
         line = line.assign(x=line["epsilon"].astype(float) * shift).sort_values("x")
-        colour, marker = style.method_style(method)
         label = method_label(method, level)
-        draw_line(ax, line["x"], line, label=label, color=colour, marker=marker)
+        draw_line(ax, line["x"], line, label=label, **style.method_look(method))
     flat = shown[
         (~shown["level"].map(is_private).astype(bool) & ~shown["method"].isin(edge_free_methods()))
         | ((shown["level"] == level) & (shown["epsilon"] == "0"))
     ]
     for line in flat.itertuples():
         colour, _ = style.method_style(line.method)
-        dashes = ":" if is_private(line.level) else "--"
+        dashes = "-." if line.method in as_implemented() else "--"
+        dashes = ":" if is_private(line.level) else dashes
         ax.axhline(
             line.mean, color=colour, linestyle=dashes, label=method_label(line.method, line.level)
         )

@@ -11,7 +11,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from graphdp.methods.dpa.graph_panels import (
-    CLAIMED,
     COLUMNS,
     Drawn,
     absent_cells,
@@ -208,7 +207,7 @@ def against(
                     tokens, colours, style.SERIES_MARKERS, strict=False
                 ):
                     own = mine[mine["epsilon"] == token].sort_values(column)
-                    look = {"color": colour, "marker": marker, **CLAIMED}
+                    look = {"color": colour, "marker": marker, **style.AS_IMPLEMENTED}
                     x = own[column].map(values.index) if even else own[column]
                     draw_line(ax, x, own, label=f"claimed ε = {token}", **look)
                 if even:
@@ -243,7 +242,7 @@ figure10 = against("dummies", "dummy_rate", "r", beside=dummies)
 # --- beyond the paper -----------------------------------------------------------------------------
 
 _NO_GRAPH = Drawn(NO_GRAPH, "no graph, no noise", _WITHOUT_LOOK)
-_ROUND = {"linestyle": "-.", "markersize": 6, "markerfacecolor": "white"}
+_ROUND = {"linestyle": "-.", "marker": "^"}  # hollow is what has no ε that holds
 
 
 def of_graph(dataset: str) -> Callable[[pd.DataFrame, Mapping], Figure]:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from graphdp.methods.dpa.paper_tables import Line
 from graphdp.paper import style
 from graphdp.paper.cells import NO_METHOD, missing_reason, study_datasets
-from graphdp.paper.labels import as_implemented, delta_text
+from graphdp.paper.labels import delta_text
 from graphdp.paper.panels import (
     claims,
     claims_title,
@@ -24,8 +24,6 @@ from graphdp.paper.panels import (
     unavailable_in,
 )
 
-#: Of a line whose ε is a claim.
-CLAIMED = {"linestyle": "--", "markerfacecolor": "white"}
 Where = Callable[[Mapping], float]
 #: Draws what else a panel shows: (its axes, the graph, the side, the study's context).
 Beside = Callable[[Axes, str, str, Mapping], None]
@@ -60,17 +58,15 @@ COLUMNS = [
 
 
 def of_method(line: Line, name: str = "", **look: Any) -> Drawn:
-    """A line in its method's colour: dashed and hollow where its ε is a claim."""
-    colour, marker = style.method_style(line.method)
-    claimed = CLAIMED if line.method in as_implemented() else {}
-    return Drawn(line, name or line.title, {"color": colour, "marker": marker, **claimed, **look})
+    """A line with its method's look."""
+    return Drawn(line, name or line.title, style.method_look(line.method) | look)
 
 
 def series(lines: Sequence[tuple[str, Line, Where]]) -> tuple[Drawn, ...]:
     """Lines of one method as its authors' code runs it, told apart by ordered colours."""
     colours = style.series_colours(len(lines))
     return tuple(
-        Drawn(line, name, {"color": colour, "marker": marker, **CLAIMED}, x)
+        Drawn(line, name, {"color": colour, "marker": marker, **style.AS_IMPLEMENTED}, x)
         for (name, line, x), colour, marker in zip(
             lines, colours, style.SERIES_MARKERS, strict=False
         )

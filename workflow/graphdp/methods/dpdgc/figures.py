@@ -130,7 +130,7 @@ def _decoupled(
 ) -> Figure:
     """Accuracy against `position(cell)`: DPDGC as corrected beside DPDGC as implemented (hollow),
     and its baselines, each method in its colour; a panel per level, or (`by_level` false) one for
-    all levels, which lines tell apart.
+    all levels.
 
     A cell without a position is a horizontal line. panels: dataset -> its panel; default: one each.
     read_off: points of the paper's figure, as `read_published` has them.
@@ -194,10 +194,6 @@ def _of_level(cells: pd.DataFrame, level: str | None) -> pd.DataFrame:
     return cells[own]
 
 
-#: Lines by level, in the panel that shows several.
-_DASHES = {"none": ":", "edge": "-.", "k": "-", "node": "--"}
-
-
 def _decoupled_panel(
     ax: Axes,
     cells: pd.DataFrame,
@@ -209,25 +205,21 @@ def _decoupled_panel(
     cells = cells.assign(x=[position(cell) for cell in cells.to_dict("records")])
     kinds = cells["level"].map(level_kind)
     ordered = list(dict.fromkeys(cells["method"]))
-    several = not by_level and kinds.nunique() > 1
     for (method, kind), line in sorted(
         cells.groupby(["method", kinds], sort=False),
         key=lambda named: (ordered.index(named[0][0]), level_order(named[1]["level"].iloc[0])),
     ):
-        colour, marker = style.method_style(method)
+        look = style.method_look(method)
         name = method_name(method) if apart else method_label(method, line["level"].iloc[0])
         if not by_level and kind == "k":
             name = re.sub(r"-N\d+", "-Nk", name)
         if line["x"].isna().all():
-            ax.axhline(line["mean"].iloc[0], color=colour, linestyle=":", label=name)
+            ax.axhline(line["mean"].iloc[0], color=look["color"], linestyle=":", label=name)
             continue
-        shape = {"linestyle": _DASHES[kind] if several else "-"}
-        if method in as_implemented():
-            shape["markerfacecolor"] = "white"
-        elif method in as_implemented().values():
-            shape["linewidth"] = 2.0
+        if method in as_implemented().values():
+            look["linewidth"] = 2.0
         line = line.sort_values("x")
-        draw_line(ax, line["x"], line, label=name, color=colour, marker=marker, **shape)
+        draw_line(ax, line["x"], line, label=name, **look)
     if label == "ε":
         ax.set_xscale("log")
     set_ticks(ax, sorted(set(cells["x"].dropna().astype(float))))
@@ -268,7 +260,6 @@ def _levels_panel(
         x=[at[place] for place in zip(cells["level"], cells["epsilon"], strict=True)]
     )
     for number, method in enumerate(methods):
-        colour, marker = style.method_style(method)
         mine = cells[cells["method"] == method]
         name = method_name(method)
         if method in as_implemented():
@@ -288,11 +279,8 @@ def _levels_panel(
             found["x"] - 0.4 + (number + 1.5) * step,
             found["mean"],
             yerr=np.nan_to_num(np.array(bars, dtype=float)),
-            color=colour,
-            marker=marker,
-            markerfacecolor="white" if method in as_implemented() else colour,
-            linestyle="none",
             label=name,
+            **style.method_look(method) | {"linestyle": "none"},
         )
     for x in range(len(places) - 1):
         ax.axvline(x + 0.5, color="0.85", linewidth=0.8)
