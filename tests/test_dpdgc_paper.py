@@ -411,7 +411,7 @@ def test_table_2_is_drawn_with_what_is_printed_beside_both_columns(frame, contex
         for place, level in ((0, "none"), (1, "edge"), (2, "k1"), (3, "k5"), (5, "node")):
             assert points[name][place] == table.loc[("cora", method, level), "mean"]
     assert set(points["SAGE"]) == {1, 5} and set(points["MLP"]) == {0}
-    assert "level at claimed ε = 1, 16" in text_of(figure)
+    assert "level at target ε = 1, 16" in text_of(figure)
 
 
 def test_panels_of_table_2_that_claim_the_same_say_it_once_and_others_apart(frame, context):
@@ -422,13 +422,13 @@ def test_panels_of_table_2_that_claim_the_same_say_it_once_and_others_apart(fram
 
     cora, level = frame["dataset"] == "cora", frame["level"]
     same = told(frame)[:2]
-    assert same == (["cora", "facebook"], ["level at claimed ε = 1, 16 (δ = 1e-5)"])
+    assert same == (["cora", "facebook"], ["level at target ε = 1, 16 (δ = 1e-5)"])
     # Of two δ each panel says its own.
     panels, titles, foot = told(
         frame.assign(delta=frame["delta"].where(~cora, 10 * frame["delta"]))
     )
     assert panels == ["cora (δ = 1e-4)", "facebook (δ = 1e-5)"]
-    assert titles == ["level at claimed ε = 1, 16"]
+    assert titles == ["level at target ε = 1, 16"]
     for part in ("adjacency edge_directed / k_neighbor(k) / node_replace",
                  "DPDGC as implemented, refuted", "ε that holds under a refuted claim: none",
                  "SAGE as published, proven (edge), refuted (node)", "mean over 3"):  # fmt: skip
@@ -457,7 +457,7 @@ def test_figure_3d_of_both_sizes_says_its_claims_once(frame, context):
         for size in ("csbm-code", "csbm-paper")
     ]
     # Once for a line of two panels, below the middle of both.
-    assert axis_titles(figure) == ["φ", "φ at claimed ε = 16 (δ = 1e-5)"]
+    assert axis_titles(figure) == ["φ", "φ at target ε = 16 (δ = 1e-5)"]
     figure.draw_without_rendering()
     for left, right in (figure.axes[:2], figure.axes[2:]):
         (title,) = [text for ax in (left, right) for text in ax.texts]
@@ -499,7 +499,7 @@ def test_figure_3a_and_3b_show_both_columns_side_by_side(frame, context):
     assert len(colours) == 1
     assert {label for _, label in found} >= {"DPDGC", "DPDGC (as implemented)"}
     text = text_of(figure) + foot_of(figure)
-    for part in ("claimed ε", "δ = 1e-5", "k_neighbor(k)", "node_replace", "corrected, conditional",
+    for part in ("target ε", "δ = 1e-5", "k_neighbor(k)", "node_replace", "corrected, conditional",
                  "as implemented, refuted",
                  "ε that holds under a refuted claim: none"):  # fmt: skip
         assert part in text, (part, text)
@@ -510,7 +510,7 @@ def test_figure_3c_runs_over_k_with_other_methods_as_horizontal_lines(frame, con
     found = lines_of(figure)
     assert list(found["cora", "DPDGC-Nk"].get_xdata()) == [1.0, 5.0]
     assert list(found["cora", "GAP-NDP"].get_xdata()) == [0, 1]  # an axhline
-    assert "k at claimed ε = 16" in text_of(figure)
+    assert "k at target ε = 16" in text_of(figure)
 
 
 def test_figure_3d_runs_over_phi_in_order(frame, context):

@@ -19,6 +19,7 @@ from graphdp.paper.legend import joined as one_name
 from graphdp.paper.panels import draw_line, set_ticks, summary_of
 from graphdp.paper.plots import accuracy_figure
 from paper_fixture import context, published_with_an_unknown_method, synthetic_rows
+from study_fixture import axis_titles
 
 PUBLISHED = Path(__file__).parents[1] / "config" / "published" / "gap.csv"
 
@@ -101,7 +102,10 @@ def test_figure_6_names_the_basis_and_shows_printed_numbers_on_the_same_dataset(
     )
     labels = [panels[f"pubmed, {level} level"].get_xlabel() for level in ("edge", "node")]
     labels = [label.replace("\u00a0", " ") for label in labels]
-    assert labels == ["ε (δ = 1e-7)", "claimed ε (δ = 1e-5)"]
+    assert labels == ["ε (δ = 1e-7)", "target ε (δ = 1e-5)"]
+    # Where every claim is refuted there are claims alone.
+    refuted = accuracy_figure(frame[frame["method"] != "mlp"], study)
+    assert axis_titles(refuted).count("claimed ε (δ = 1e-5)") == 2
     printed = {
         container.get_label(): container[0].get_xydata().tolist()
         for container in panels["facebook, edge level"].containers
@@ -152,6 +156,35 @@ def test_figure_6_keeps_equal_accuracies_at_a_single_epsilon_apart(frame, study)
     assert lines["GAP-NDP"][1] == lines["MLP-DP"][1]
     assert 1.1 < mlp / gap < 1.2 and gap * mlp == pytest.approx(64)  # around 8
     assert panel.get_xlim()[0] < gap < mlp < panel.get_xlim()[1]
+
+
+def test_figure_6_keeps_methods_of_one_epsilon_apart_beside_lines(frame, study):
+    gap = frame[(frame["method"] == "gap") & (frame["level"] == "node")]
+    once = [gap[gap["epsilon"] == "8"].assign(method=name) for name in ("sage", "progap")]
+    specs = study["experiments"]["accuracy"]
+    of_gap = next(one for one in specs if (one["method"], one["level"]) == ("gap", "node"))
+    asked = [*specs, *(of_gap | {"method": name} for name in ("sage", "progap"))]
+    own = study | {"experiments": study["experiments"] | {"accuracy": asked}}
+    figure = accuracy_figure(pd.concat([frame, *once], ignore_index=True), own)
+    lines = _lines(_panels(figure)["pubmed, node level"])
+    assert list(lines["GAP-NDP"][0]) == [2, 8]
+    (first,), (second,) = (lines[name][0] for name in ("ProGAP-NDP", "SAGE-NDP"))
+    assert lines["ProGAP-NDP"][1] == lines["SAGE-NDP"][1]
+    assert second / first == pytest.approx(1.12) and first * second == pytest.approx(64)
+
+
+def test_an_epsilon_of_the_weights_alone_is_said_to_be_in_the_picture(monkeypatch):
+    monkeypatch.chdir(PUBLISHED.parents[2])
+    context = shipped.shipped_context("config/papers/progap.yaml", ["cora"])
+    frame = shipped.shipped_rows("progap-rows.csv.gz")
+
+    def foot(frame):
+        return accuracy_figure(frame, context).get_supxlabel().replace("\n", " ")
+
+    said = "ProGAP's DP-GNN infers without noise: its ε is the weights' alone"
+    assert said in foot(frame)
+    of_nodes = frame["method"].str.startswith("progapsage") & (frame["level"] == "node")
+    assert "infers" not in foot(frame[~of_nodes])
 
 
 def test_figure_7_compares_with_and_without_the_encoder(frame, study):

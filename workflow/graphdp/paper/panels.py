@@ -28,6 +28,7 @@ from graphdp.paper.labels import (
     OLDER_NOISE,
     as_implemented,
     basis_text,
+    covers_weights_alone,
     delta_text,
     method_label,
     method_name,
@@ -47,7 +48,9 @@ def claims_title(cells: pd.DataFrame, label: str, *, details: bool = True) -> st
     if private.empty:
         return label
     deltas = sorted({delta_text(delta) for delta in private["delta"].dropna()}, key=float)
-    symbol = "claimed ε" if "refuted" in set(private["epsilon_status"]) else "ε"
+    statuses = set(private["epsilon_status"])
+    # Of lines whose ε holds and others whose claim is refuted it is what noise was calibrated to.
+    symbol = "ε" if "refuted" not in statuses else "claimed ε" if len(statuses) == 1 else "target ε"
     tokens = sorted(set(private["epsilon"]), key=float)
     head = symbol if label == "ε" else f"{label} at {symbol} = {', '.join(tokens)}"
     told = [f"δ = {', '.join(deltas)}", *(claims(cells) if details else ())]
@@ -79,6 +82,17 @@ def claims(cells: pd.DataFrame) -> list[str]:
     adjacencies = dict.fromkeys(re.sub(r"\(\d+\)", "(k)", a) for a in private["adjacency"])
     lines = [f"{', '.join(names)} {verdict}" for verdict, names in told.items()]
     return [f"adjacency {' / '.join(adjacencies)}", *lines] if lines else []
+
+
+def weights_alone(shown: pd.DataFrame) -> list[str]:
+    """Of which methods the ε says nothing of predictions, and so of the accuracies drawn."""
+    labels = dict.fromkeys(
+        method_label(as_implemented().get(cell["method"], cell["method"]), cell["level"])
+        for cell in shown.to_dict("records")
+        if covers_weights_alone(cell)
+    )
+    told = f"{' / '.join(labels)} infers without noise: its ε is the weights' alone"
+    return [told] if labels else []
 
 
 #: The interval of two models is no more than the two.
@@ -445,5 +459,6 @@ def finish(
     ]
     if any("setting" in cell for cell in missing):  # the comparison itself is not whole
         also.insert(0, also.pop())
-    lines += max(0, style.footnote(figure, said, [phrase for phrase in also if phrase]) - 1)
+    told = [*said, *weights_alone(shown)]
+    lines += max(0, style.footnote(figure, told, [phrase for phrase in also if phrase]) - 1)
     figure.set_figheight(figure.get_figheight() + 0.17 * lines)

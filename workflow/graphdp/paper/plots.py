@@ -40,8 +40,13 @@ PRIVATE_LEVELS = ("edge", "node")
 ACCURACY_CAPTION = (
     "Accuracy against ε at edge level (left) and node level (right), or at the one level that the "
     "study has. Bands are 95 % bootstrap intervals over seeds; horizontal lines are methods "
-    "without privacy or without edges."
+    "without privacy or without edges. A target ε is what noise is calibrated to, for some methods "
+    "by a claim that is refuted."
 )
+
+
+#: The factor between ε at which methods of one ε stand.
+_APART = 1.12
 
 
 @dataclass(frozen=True)
@@ -178,11 +183,12 @@ def _accuracy_panel(
         asked = next((cell for cell in cells if cell[0] == dataset and cell[2] == level), None)
         empty_panel(ax, missing_reason(asked, context) if asked else reason_of(dataset, context))
         return
-    methods = private["method"].nunique()
-    # At a single ε there is no line to follow: equal accuracies would hide each other.
-    apart = 1.12 if private["epsilon"].nunique() == 1 else 1.0
-    for place, (method, line) in enumerate(private.groupby("method", sort=False)):
-        shift = apart ** (place - (methods - 1) / 2)
+    budgets = private.groupby("method", sort=False)["epsilon"].nunique()
+    alone = list(budgets.index[budgets == 1])
+    for method, line in private.groupby("method", sort=False):
+        # At a single ε there is no line to follow: equal accuracies would hide each other.
+        place = alone.index(method) - (len(alone) - 1) / 2 if method in alone else 0
+        shift = _APART**place
         line = line.assign(x=line["epsilon"].astype(float) * shift).sort_values("x")
         label = method_label(method, level)
         draw_line(ax, line["x"], line, label=label, **style.method_look(method))
