@@ -467,7 +467,19 @@ def test_figure_3d_of_both_sizes_says_its_claims_once(frame, context):
         ticks = min(label.get_window_extent().y0 for label in left.get_xticklabels())
         assert box.y1 < ticks and box.y0 > left.get_tightbbox().y0 - 2
     assert "DPDGC as implemented, refuted" in figure.get_supxlabel().replace("\n", " ")
-    # What can be read off the authors' picture stands in the paper's sizes alone.
+    # What can be read off the authors' picture stands in the paper's sizes alone, in the colour of
+    # its method.
+    (legend,) = figure.legends
+    told = {text.get_text() for text in legend.get_texts()}
+    for method, name in (("dpdgc", "DPDGC"), ("mlp", "MLP")):
+        assert f"{name}, authors' picture (± 2)" in told
+        colours = [
+            line.get_markeredgecolor()
+            for ax in figure.axes
+            for line in ax.lines
+            if line.get_marker() == "D"
+        ]
+        assert style.method_style(method)[0] in colours
     diamonds = {
         ax.get_title(): [
             line.get_xydata().tolist() for line in ax.lines if line.get_marker() == "D"
@@ -518,6 +530,13 @@ def test_figure_3d_runs_over_phi_in_order(frame, context):
     line = found["csbm-code, k = 1", "DPDGC"]
     assert list(line.get_xdata()) == [-1.0, -0.5, 0.0, 0.5, 1.0]
     assert ("csbm-code, no privacy", "MLP") in found
+
+
+def test_figure_3d_says_at_which_phi_delta_is_another(frame, context):
+    other = frame["dataset"].isin(["csbm-code-phi-m0.5", "csbm-code-phi-1"])
+    delta = frame["delta"].where(~other, frame["delta"] / 10)
+    titles = axis_titles(drawn.figure3d(frame.assign(delta=delta), context))
+    assert "φ at target ε = 16 (δ = 1e-5, but 1e-6 at φ = -0.5, 1)" in titles
 
 
 def test_figure_3d_names_the_graphs_that_its_panel_lacks(frame, context):

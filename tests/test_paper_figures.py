@@ -82,6 +82,19 @@ def test_figure_6_draws_every_method_at_every_epsilon(frame, study):
     assert panels["pubmed, edge level"].get_ylim() == panels["pubmed, node level"].get_ylim()
 
 
+def test_levels_share_a_scale_where_it_is_near_both_of_their_own(frame, study):
+    edge = frame["level"] != "node"
+    columns = ["val_accuracy", "test_accuracy"]
+    narrow = frame.copy()
+    narrow.loc[edge, columns] = 0.5 + 0.01 * narrow.loc[edge, columns]
+    for rows_of, shared in ((frame, True), (narrow, False)):
+        left, right = accuracy_figure(rows_of, study).axes[2:]
+        assert (left.get_ylim() == right.get_ylim()) == shared
+        # A panel of another scale than its neighbour says again what its axis is.
+        assert left.get_ylabel() == "accuracy, %"
+        assert right.get_ylabel() == ("" if shared else "accuracy, %")
+
+
 def test_figure_6_has_no_panels_of_a_level_that_the_study_lacks(frame):
     alone = context(datasets=("facebook", "pubmed"))
     entries = alone["experiments"]["accuracy"]

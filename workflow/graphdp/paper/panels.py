@@ -1,5 +1,6 @@
 """What the figures share: lines, axes that say what their ε is, empty panels, grids."""
 
+import math
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,22 +40,36 @@ from graphdp.paper.select import CELL, select_best, summarise
 from graphdp.privacy.protection import is_private, level_kind
 
 
-def claims_title(cells: pd.DataFrame, label: str, *, details: bool = True) -> str:
+def claims_title(
+    cells: pd.DataFrame, label: str, *, details: bool = True, places: pd.Series | None = None
+) -> str:
     """The name of an axis with everything that must be said about the ε of its cells.
 
-    details: whether `claims` is part of it; a figure without says it elsewhere.
+    details: whether `claims` is part of it; a figure without says it elsewhere. places: where each
+    cell stands on the axis, where that tells its δ.
     """
     private = cells[cells["level"].map(is_private).astype(bool)]
     if private.empty:
         return label
-    deltas = sorted({delta_text(delta) for delta in private["delta"].dropna()}, key=float)
     statuses = set(private["epsilon_status"])
     # Of lines whose ε holds and others whose claim is refuted it is what noise was calibrated to.
     symbol = "ε" if "refuted" not in statuses else "claimed ε" if len(statuses) == 1 else "target ε"
     tokens = sorted(set(private["epsilon"]), key=float)
     head = symbol if label == "ε" else f"{label} at {symbol} = {', '.join(tokens)}"
-    told = [f"δ = {', '.join(deltas)}", *(claims(cells) if details else ())]
+    told = [f"δ = {_deltas(private, label, places)}", *(claims(cells) if details else ())]
     return f"{head} ({'; '.join(told)})"
+
+
+def _deltas(private: pd.DataFrame, label: str, places: pd.Series | None) -> str:
+    """The δ of cells; with places that of the most, and at which it is another."""
+    texts = private["delta"].dropna().map(delta_text)
+    ordered = sorted(set(texts), key=float)
+    if places is None or len(ordered) < 2:
+        return ", ".join(ordered)
+    where = {delta: sorted(set(places[texts.index[texts == delta]])) for delta in ordered}
+    first, *others = sorted(ordered, key=lambda delta: -len(where[delta]))
+    told = [f"{delta} at {label} = {', '.join(f'{x:g}' for x in where[delta])}" for delta in others]
+    return f"{first}, but {' and '.join(told)}"
 
 
 def claims(cells: pd.DataFrame) -> list[str]:
@@ -310,13 +325,16 @@ def reason_of(dataset: str, context: Mapping) -> str:
     return f"{NOT_AVAILABLE}: {unavailable[dataset]}" if dataset in unavailable else NOT_REQUESTED
 
 
-def share_y(line: Sequence[Axes]) -> None:
-    """Equal accuracy limits in the panels of one dataset that have data."""
+def share_y(line: Sequence[Axes], stretch: float = math.inf) -> None:
+    """Equal accuracy limits in the panels of one dataset that have data; none if one of them would
+    span more than `stretch` times its own."""
     drawn = [ax for ax in line if ax.has_data() and ax.get_yticks().size]
     if len(drawn) > 1:
         limits = [ax.get_ylim() for ax in drawn]
-        for ax in drawn:
-            ax.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
+        low, high = min(low for low, _ in limits), max(high for _, high in limits)
+        if high - low <= stretch * min(above - below for below, above in limits):
+            for ax in drawn:
+                ax.set_ylim(low, high)
 
 
 def not_shown(missing: Sequence[Mapping], shown: pd.DataFrame) -> str:
@@ -389,7 +407,10 @@ def _label_once(line: Sequence[Axes]) -> None:
             return
         labels = list(without)
         for ax, delta in zip(line, deltas, strict=True):
-            ax.set_title(ax.get_title() + delta[0].replace("\u00a0", " "))
+            words = delta[0].replace("\u00a0", " ").replace("\n", " ").strip()
+            title = f"{ax.get_title()} {words}"
+            # A longer one would run into the title beside it.
+            ax.set_title(title if len(title) <= 52 else f"{ax.get_title()}\n{words}")
     for ax in line:  # a blank keeps the room below each panel
         ax.set_xlabel("\u00a0" + labels[0].count("\n") * "\n")
     middle = line[len(line) // 2]
@@ -425,9 +446,10 @@ def finish(
     handles: dict[str, object] = {}
     for line in axes:
         drawn = [ax for ax in line if ax.get_xlabel()]
-        if drawn:
-            drawn[0].set_ylabel("accuracy, %")
-        for ax in drawn:
+        for left, ax in zip([None, *drawn], drawn, strict=False):
+            # A title on a panel says as well that its scale is not that of the panel to its left.
+            if left is None or ax.get_ylim() != left.get_ylim():
+                ax.set_ylabel("accuracy, %")
             for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
                 handles.setdefault(label, handle)
         _label_once(drawn)

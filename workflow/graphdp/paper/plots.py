@@ -81,7 +81,8 @@ def accuracy_figure(rows: pd.DataFrame, context: Mapping) -> Figure:
             _accuracy_panel(ax, table[table["dataset"] == dataset], dataset, level, context)
         if len(levels) > 1:
             for line in axes:
-                share_y(line)
+                # One level's lines would lie on each other on a scale far beyond their own.
+                share_y(line, stretch=2)
         missing = table[table["mean"].isna() & ~table["dataset"].isin(unavailable_in(context))]
         shown = table[table["mean"].notna()]
         said = claims(shown[shown["epsilon"] != "0"])

@@ -68,10 +68,11 @@ def method_look(method: str) -> dict[str, str]:
 
 
 def printed_look(method: str) -> dict[str, object]:
-    """`PRINTED` where several methods are printed in a panel: filled in the method's colour."""
-    colour = mpl.colors.to_rgb(method_style(method)[0])
-    pale = tuple(1 - _FILLING * (1 - part) for part in colour)
-    return PRINTED | {"markerfacecolor": pale}
+    """`PRINTED` where several methods are printed in a panel: in the method's colour, pale inside,
+    which alone would not tell orange from brown."""
+    colour = method_style(method)[0]
+    pale = tuple(1 - _FILLING * (1 - part) for part in mpl.colors.to_rgb(colour))
+    return PRINTED | {"color": colour, "markerfacecolor": pale}
 
 
 def series_colours(count: int) -> Sequence[tuple[float, float, float]]:

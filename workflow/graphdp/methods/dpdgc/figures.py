@@ -165,7 +165,10 @@ def _decoupled(
                 if read_off is not None:
                     _draw_read_off(ax, read_off.merge(shown[[*CELL]]), position)
                 room = 46 if len(titled) > 1 else 80
-                ax.set_xlabel(wrap(claims_title(shown, label, details=not once), room))
+                x = pd.Series(map(position, shown.to_dict("records")), shown.index, dtype=float)
+                known = None if label == "ε" or x.isna().any() else x
+                title = claims_title(shown, label, details=not once, places=known)
+                ax.set_xlabel(wrap(title, room))
         if apart:  # the levels of a graph beside each other
             for name in names:
                 share_y([ax for place, ax in zip(places, titled, strict=True) if place[0] == name])
@@ -228,14 +231,14 @@ def _decoupled_panel(
 def _draw_read_off(
     ax: Axes, printed: pd.DataFrame, position: Callable[[Mapping], float | None]
 ) -> None:
-    """Diamonds filled in their methods' colours, with what they may be misread by."""
+    """Diamonds in their methods' colours, with what they may be misread by."""
     for (method, _), points in printed.groupby(["method", "level"], sort=False):
         ax.errorbar(
             [position(cell) for cell in points.to_dict("records")],
             points["mean"],
             yerr=points["ci"],
             markersize=7,
-            label="authors' picture (± 2)",
+            label=f"{method_name(as_implemented().get(method, method))}, authors' picture (± 2)",
             **style.printed_look(method),
         )
 
