@@ -522,7 +522,9 @@ def test_figure_3c_runs_over_k_with_other_methods_as_horizontal_lines(frame, con
     found = lines_of(figure)
     assert list(found["cora", "DPDGC-Nk"].get_xdata()) == [1.0, 5.0]
     assert list(found["cora", "GAP-NDP"].get_xdata()) == [0, 1]  # an axhline
-    assert "k at target ε = 16" in text_of(figure)
+    # What is said of ε stands below, as in figures of several panels.
+    assert set(axis_titles(figure)) == {"k at target ε = 16 (δ = 1e-5)"}
+    assert "DPDGC as implemented, refuted" in foot_of(figure)
 
 
 def test_figure_3d_runs_over_phi_in_order(frame, context):

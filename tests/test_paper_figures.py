@@ -219,7 +219,13 @@ def test_figure_8_draws_one_line_per_epsilon_over_the_hops(frame, study):
     panels = _panels(figure)
     lines = _lines(panels["pubmed, edge level"])
     assert set(lines) == {"0.5", "1", "4"}
-    assert all(list(x) == [1, 2] for x, _ in lines.values())
+    # Beside each other, with bars.
+    xs = [lines[epsilon][0] for epsilon in ("0.5", "1", "4")]
+    assert all(list(np.round(x)) == [1, 2] for x in xs)
+    assert (np.diff(xs, axis=0) > 0.04).all() and np.ptp(xs, axis=0).max() < 0.2
+    bars = [part.get_segments() for part in panels["pubmed, edge level"].collections]
+    assert [[bar[0][0] for bar in part] for part in bars] == [list(x) for x in xs]
+    assert "bars: 95 % intervals" in figure.get_supxlabel()
     # One legend for all panels, in which an ε looks the same at every level.
     assert all(ax.get_legend() is None for ax in panels.values())
     (legend,) = figure.legends
@@ -238,7 +244,10 @@ def test_figure_9_draws_one_line_per_epsilon_over_the_degrees(frame, study):
     assert list(panels) == ["facebook, node level", "pubmed, node level"]
     lines = _lines(panels["pubmed, node level"])
     assert set(lines) == {"2", "8"}
-    assert all(list(x) == [10, 100] for x, _ in lines.values())
+    # On a logarithmic axis by equal factors.
+    low, high = lines["2"][0], lines["8"][0]
+    assert low * high == pytest.approx([100, 10000])
+    assert high / low == pytest.approx(2 * [10**0.06])
     assert panels["pubmed, node level"].get_xscale() == "log"
 
 
@@ -510,6 +519,23 @@ def test_two_models_have_no_band():
     (polygon,) = band.get_paths()
     assert polygon.get_extents().get_points().tolist() == [[0, -1], [1, 3]]
     assert [one.tolist() for one in bar.get_segments()] == [[[3, 2], [3, 5]]]
+
+
+def test_means_of_few_seeds_have_small_markers_and_the_picture_says_so(frame, study):
+    line = pd.DataFrame({"mean": [1, 2, 3.0], "ci_low": 0.0, "ci_high": 4.0, "n": [4, 5, 1]})
+    ax = Figure().subplots()
+    draw_line(ax, pd.Series([10, 20, 30]), line, color="k", marker="o", markerfacecolor="white")
+    (drawn,) = ax.get_lines()
+    assert list(drawn.get_markevery()) == [False, True, False]
+    small = next(part for part in ax.collections if part.get_label() == "_small marker")
+    assert small.get_offsets().tolist() == [[10, 1], [30, 3]]
+    assert small.get_sizes()[0] ** 0.5 < 0.7 * drawn.get_markersize()
+    assert small.get_facecolor().tolist() == [[1, 1, 1, 1]]
+
+    few = frame[(frame["level"] != "edge") | (frame["epsilon"] != "1") | (frame["seed"] < 4)]
+    told = [" ".join(_texts(accuracy_figure(rows_of, study))) for rows_of in (few, frame)]
+    said = "mean over 4 to 5 seeds (small markers: fewer than 5); bands: 95 % intervals"
+    assert said in told[0].replace("\n", " ") and "small" not in told[1]
 
 
 @pytest.mark.parametrize("columns", [1, 2])

@@ -112,21 +112,43 @@ def weights_alone(shown: pd.DataFrame) -> list[str]:
 
 #: The interval of two models is no more than the two.
 FEWEST_FOR_A_BAND = 3
+#: Means over fewer seeds have a small marker.
+FEW_SEEDS = 5
+#: Labels of what a remark explains where a figure has it; legends leave out what begins with "_".
+BAND, BAR, SMALL = "_band", "_bar", "_small marker"
 
 
-def draw_line(ax: Axes, x: pd.Series, line: pd.DataFrame, **shape) -> None:
-    """Means with a band for their intervals, or a bar where no neighbour has one. Means of fewer
-    than `FEWEST_FOR_A_BAND` models (column n) have neither."""
+def draw_line(ax: Axes, x: pd.Series, line: pd.DataFrame, *, bars: bool = False, **shape) -> None:
+    """Means with a band for their intervals, or a bar where no neighbour has one, or with `bars`.
+    Means of fewer than `FEWEST_FOR_A_BAND` models (column n) have neither."""
     x = np.asarray(x, dtype=float)
-    mean, low, high = (line[name].to_numpy(dtype=float) for name in ("mean", "ci_low", "ci_high"))
-    ax.plot(x, mean, **shape)
-    known = np.isfinite(low) & (line["n"].to_numpy(dtype=float) >= FEWEST_FOR_A_BAND)
+    mean, low, high, n = (
+        line[name].to_numpy(dtype=float) for name in ("mean", "ci_low", "ci_high", "n")
+    )
+    (drawn,) = ax.plot(x, mean, **shape)
+    few = n < FEW_SEEDS
+    if "marker" in shape and few.any():
+        drawn.set_markevery(~few)
+        ax.scatter(
+            x[few],
+            mean[few],
+            s=(0.65 * drawn.get_markersize()) ** 2,
+            marker=shape["marker"],
+            facecolors=drawn.get_markerfacecolor(),
+            edgecolors=shape["color"],
+            linewidths=0.8,
+            zorder=drawn.get_zorder() + 0.1,
+            label=SMALL,
+        )
+    known = np.isfinite(low) & (n >= FEWEST_FOR_A_BAND)
     beside = np.append(known[1:], False) | np.append(False, known[:-1])
-    joined, alone = known & beside, known & ~beside
+    joined = known & beside & (not bars)
+    alone = known & ~joined
     if joined.any():
-        ax.fill_between(x, low, high, where=joined, color=shape["color"], alpha=0.18, lw=0)
+        color = shape["color"]
+        ax.fill_between(x, low, high, where=joined, color=color, alpha=0.18, lw=0, label=BAND)
     if alone.any():
-        ax.vlines(x[alone], low[alone], high[alone], color=shape["color"], lw=1.2)
+        ax.vlines(x[alone], low[alone], high[alone], color=shape["color"], lw=1.2, label=BAR)
 
 
 def epsilon_axis(ax: Axes, cells: pd.DataFrame, others: Iterable[str] = ()) -> None:
@@ -372,9 +394,9 @@ def not_shown(missing: Sequence[Mapping], shown: pd.DataFrame) -> str:
 
 
 def _names(names: Iterable[str]) -> str:
-    """Names, or of many how many: the report lists what is missing one by one."""
+    """Names, or of very many how many: the report lists what is missing one by one."""
     names = list(names)
-    return ", ".join(names) if len(names) <= 4 else f"{len(names)} lines ({names[0]} and others)"
+    return ", ".join(names) if len(names) <= 12 else f"{len(names)} lines ({names[0]} and others)"
 
 
 def seeds_of(shown: pd.DataFrame) -> str:
@@ -473,8 +495,11 @@ def finish(
         )
     older = LATTICE_NOTE if (shown.get("noise") == OLDER_NOISE).any() else ""
     refuted = "refuted" in set(shown.get("epsilon_status", ()))
+    kinds = {part.get_label() for ax in figure.axes for part in (*ax.collections, *ax.patches)}
+    intervals = [name for label, name in ((BAND, "bands"), (BAR, "bars")) if label in kinds]
     also = [
-        seeds_of(shown),
+        seeds_of(shown) + (f" (small markers: fewer than {FEW_SEEDS})" if SMALL in kinds else ""),
+        f"{' and '.join(intervals)}: 95 % intervals" if intervals else "",
         older,
         "ε that holds under a refuted claim: none" if refuted else "",
         not_shown(missing, shown),

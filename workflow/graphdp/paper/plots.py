@@ -17,6 +17,7 @@ from graphdp.paper.accuracy import ACCURACY_EXPERIMENT, accuracy_table
 from graphdp.paper.cells import expected_cells, missing_reason, study_datasets
 from graphdp.paper.labels import as_implemented, edge_free_methods, method_label
 from graphdp.paper.panels import (
+    BAND,
     Compared,
     claims,
     claims_title,
@@ -205,7 +206,8 @@ def _accuracy_panel(
             line.mean, color=colour, linestyle=dashes, label=method_label(line.method, line.level)
         )
         if np.isfinite(line.ci_low):
-            ax.axhspan(line.ci_low, line.ci_high, color=colour, alpha=0.12, linewidth=0)
+            band = {"alpha": 0.12, "linewidth": 0, "label": BAND}
+            ax.axhspan(line.ci_low, line.ci_high, color=colour, **band)
     printed = table[table["published_mean"].notna() & (table["level"] == level)]
     printed = printed[printed["epsilon"].astype(float) > 0]
     for line in printed.itertuples():
@@ -224,17 +226,26 @@ def lines_by_epsilon(
     ax: Axes, summary: pd.DataFrame, x: str, level: str, tokens: Sequence[str]
 ) -> None:
     """One line per ε, which looks the same wherever it is one of `tokens`, and per method, where
-    there are several: dashes tell these apart."""
+    there are several: dashes tell these apart. Lines stand a little apart with bars for their
+    intervals: of seven bands over each other none can be read."""
+    log = ax.get_xscale() == "log"
+    at = summary[x].astype(float)
+    at = np.unique(np.log(at) if log else at)
+    step = 0.06 * (np.diff(at).min() if len(at) > 1 else 1)
     colours = dict(zip(tokens, style.series_colours(len(tokens)), strict=True))
     methods = list(dict.fromkeys(summary["method"]))
-    for (method, epsilon), line in sorted(
+    lines = sorted(
         summary.groupby(["method", "epsilon"], sort=False),
         key=lambda named: (methods.index(named[0][0]), float(named[0][1])),
-    ):
+    )
+    for number, ((method, epsilon), line) in enumerate(lines):
         line = line.sort_values(x)
+        apart = step * (number - (len(lines) - 1) / 2)
+        shown_at = line[x].astype(float)
+        shown_at = shown_at * np.exp(apart) if log else shown_at + apart
         label = f"{epsilon}, {method_label(method, level)}" if len(methods) > 1 else epsilon
         look = {
             "marker": style.SERIES_MARKERS[tokens.index(epsilon) % len(style.SERIES_MARKERS)],
             "linestyle": ("-", "--", ":", "-.")[methods.index(method) % 4],
         }
-        draw_line(ax, line[x].astype(float), line, label=label, color=colours[epsilon], **look)
+        draw_line(ax, shown_at, line, bars=True, label=label, color=colours[epsilon], **look)

@@ -65,7 +65,7 @@ def table2(rows: pd.DataFrame, context: Mapping) -> Figure:
         datasets = list(dict.fromkeys(table["dataset"])) or study_datasets(context)
         figure, axes, titled = style.titled_panels(datasets)
         shown = table[table["mean"].notna()]
-        once = _claims_agree(shown, shown["dataset"])
+        once = _claims_agree(shown)
         for dataset, ax in zip(datasets, titled, strict=True):
             cells = table[table["dataset"] == dataset]
             if cells["mean"].isna().all():
@@ -149,8 +149,7 @@ def _decoupled(
         titles = [f"{name}, {_level_title(level)}" if level else name for name, level in places]
         figure, axes, titled = style.titled_panels(titles)
         mine = summary[summary["dataset"].isin(list(panels))]
-        at = [f"{panels[cell.dataset]} {cell.level if apart else ''}" for cell in mine.itertuples()]
-        once = _claims_agree(mine, pd.Series(at, index=mine.index, dtype=object))
+        once = _claims_agree(mine)
         for (name, level), ax in zip(places, titled, strict=True):
             datasets = [dataset for dataset, panel in panels.items() if panel == name]
             shown = _of_level(summary[summary["dataset"].isin(datasets)], level)
@@ -219,8 +218,6 @@ def _decoupled_panel(
         if line["x"].isna().all():
             ax.axhline(line["mean"].iloc[0], color=look["color"], linestyle=":", label=name)
             continue
-        if method in as_implemented().values():
-            look["linewidth"] = 2.0
         line = line.sort_values("x")
         draw_line(ax, line["x"], line, label=name, **look)
     if label == "ε":
@@ -243,14 +240,11 @@ def _draw_read_off(
         )
 
 
-def _claims_agree(shown: pd.DataFrame, panels: pd.Series) -> bool:
-    """Whether several panels say the same of the ε of a method's level, but for δ.
-
-    panels: the panel of each cell.
-    """
+def _claims_agree(shown: pd.DataFrame) -> bool:
+    """Whether all panels say the same of the ε of a method's level, but for δ."""
     by_place = shown[shown["level"] != "none"].groupby(["method", "level"])
     claims_made = by_place[["epsilon_basis", "epsilon_status", "adjacency"]].nunique()
-    return panels.nunique() > 1 and bool(claims_made.le(1).all(axis=None))
+    return bool(claims_made.le(1).all(axis=None))
 
 
 def _levels_panel(
