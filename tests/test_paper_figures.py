@@ -373,6 +373,12 @@ def test_tick_labels_that_would_touch_are_left_out():
     assert list(ax.xaxis.get_major_locator()()) == [0.1, 0.2, 0.5, 1, 2, 4, 8]
     low, high = ax.get_xlim()
     assert low < 0.1 and high > 8
+    # The ends have labels; in a wide panel there is room for one between.
+    set_ticks(ax, [0.001, 0.01, 0.1, 1, 2])
+    assert list(ax.xaxis.get_major_locator()()) == [0.001, 0.01, 0.1, 2]
+    ax.get_figure().set_figwidth(8)
+    set_ticks(ax, [0.001, 0.01, 0.1, 1, 2])
+    assert list(ax.xaxis.get_major_locator()()) == [0.001, 0.01, 0.1, 1, 2]
 
 
 def test_equal_rows_give_equal_bytes(tmp_path, written, study):

@@ -166,18 +166,27 @@ def wrap(text: str, width: int) -> str:
     return "\n".join(textwrap.wrap(kept, width, break_on_hyphens=False))
 
 
+#: Inches of an axis beside another, before its labels take their room.
+_NARROWEST = 2.7
+
+
 def set_ticks(ax: Axes, values: Sequence[float]) -> None:
     """A tick at each value that has results, and room beyond the first and the last."""
     low, high = values[0], values[-1]
     if ax.get_xscale() == "log":
         margin = 1.12 if low < high else 1.6
         ax.set_xlim(low / margin, high * margin)
-        # Labels nearer than a ninth of the narrowest axis would run into each other.
-        gap = np.log(high * margin**2 / low) / 9
-        labelled = [values[0]]
+        # Labels nearer than a ninth of the narrowest axis would run into each other. The last one
+        # is kept, in place of those that are too near to it.
+        width = ax.get_figure().get_figwidth() * ax.get_position().width
+        gap = np.log(high * margin**2 / low) / (9 * max(1, width / _NARROWEST))
+        labelled = [low]
         for value in values[1:]:
             if np.log(value / labelled[-1]) >= gap:
                 labelled.append(value)
+        while len(labelled) > 1 and np.log(high / labelled[-1]) < gap:
+            labelled.pop()
+        labelled = list(dict.fromkeys([*labelled, high]))
     else:
         margin = 0.06 * (high - low) if low < high else 0.6
         ax.set_xlim(low - margin, high + margin)
@@ -187,8 +196,8 @@ def set_ticks(ax: Axes, values: Sequence[float]) -> None:
     ax.xaxis.set_minor_locator(NullLocator())
 
 
-def empty_panel(ax: Axes, reason: str) -> None:
-    """A panel that says in words why it shows nothing."""
+def say_empty(ax: Axes, reason: str) -> None:
+    """Write into a panel why it lacks what a reader would look for."""
     ax.text(
         0.5,
         0.5,
@@ -197,24 +206,40 @@ def empty_panel(ax: Axes, reason: str) -> None:
         ha="center",
         va="center",
         color="0.35",
+        bbox={"facecolor": "white", "edgecolor": "none"},
     )
     ax.set_xticks([])
+
+
+def empty_panel(ax: Axes, reason: str) -> None:
+    """A panel that says in words why it shows nothing."""
+    say_empty(ax, reason)
     ax.set_yticks([])
     ax.grid(False)
 
 
 def heat_map(
-    ax: Axes, shown: pd.DataFrame, row: str, column: str, label: str, scale: pd.Series | None = None
+    ax: Axes,
+    shown: pd.DataFrame,
+    row: str,
+    column: str,
+    label: str,
+    scale: pd.Series | None = None,
+    grid: tuple[Iterable[float], Iterable[float]] = ((), ()),
 ) -> None:
     """Means by two hyperparameters, `row` upwards and `column` (named `label`) to the right, each
     written into its field; the colours span the panel's own values, or those of `scale`, at least
-    0.1 of them."""
+    0.1 of them. grid: values of `row` and of `column` that have a place as well, grey where they
+    have no mean."""
     table = shown.assign(**{name: pd.to_numeric(shown[name]) for name in (row, column)})
-    table = table.pivot(index=row, columns=column, values="mean").sort_index(ascending=False)
+    table = table.pivot(index=row, columns=column, values="mean")
+    rows, columns = ({*own, *more} for own, more in zip(table.axes, grid, strict=True))
+    table = table.reindex(index=sorted(rows, reverse=True), columns=sorted(columns))
     values = table.to_numpy(dtype=float)
     spanned = values if scale is None else scale.to_numpy(dtype=float)
     low = np.nanmin(spanned)
     high = max(np.nanmax(spanned), low + 0.1)
+    ax.set_facecolor("0.9")
     ax.imshow(values, cmap="viridis", aspect="auto", vmin=low, vmax=high)
     for (y, x), value in np.ndenumerate(values):
         if np.isfinite(value):
@@ -359,6 +384,18 @@ def share_y(line: Sequence[Axes], stretch: float = math.inf) -> None:
                 ax.set_ylim(low, high)
 
 
+#: Accuracies that a panel spans at least, in points: on less, noise looks like structure.
+LEAST_SPAN = 5
+
+
+def widen(ax: Axes) -> None:
+    """Limits that span `LEAST_SPAN`."""
+    low, high = ax.get_ylim()
+    room = max(0, LEAST_SPAN - (high - low)) / 2
+    if room:
+        ax.set_ylim(low - room, high + room)
+
+
 def not_shown(missing: Sequence[Mapping], shown: pd.DataFrame) -> str:
     """What a reader would look for and not find, by reason; what is missing on the same datasets
     stands together."""
@@ -472,8 +509,10 @@ def finish(
             # A title on a panel says as well that its scale is not that of the panel to its left.
             if left is None or ax.get_ylim() != left.get_ylim():
                 ax.set_ylabel("accuracy, %")
-            for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
-                handles.setdefault(label, handle)
+            beside = set(ax.get_shared_x_axes().get_siblings(ax)) - {ax}
+            for part in (ax, *beside):  # with a second axis that it may have
+                for handle, label in zip(*part.get_legend_handles_labels(), strict=True):
+                    handles.setdefault(label, handle)
         _label_once(drawn)
     # Lines of text that a figure has no room for yet: those of the legend beyond three, of the
     # longest axis title of each row of panels beyond three, of the remark beyond one.

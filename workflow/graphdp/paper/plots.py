@@ -31,6 +31,7 @@ from graphdp.paper.panels import (
     share_y,
     summary_of,
     unavailable_in,
+    widen,
 )
 from graphdp.privacy.protection import is_private
 
@@ -80,6 +81,8 @@ def accuracy_figure(rows: pd.DataFrame, context: Mapping) -> Figure:
         figure, axes, titled = style.titled_panels([f"{d}, {level} level" for d, level in places])
         for (dataset, level), ax in zip(places, titled, strict=True):
             _accuracy_panel(ax, table[table["dataset"] == dataset], dataset, level, context)
+            if ax.has_data():
+                widen(ax)
         if len(levels) > 1:
             for line in axes:
                 # One level's lines would lie on each other on a scale far beyond their own.
