@@ -252,6 +252,13 @@ def test_heat_maps_have_every_m_and_n_test(frame, context):
     assert f"not shown: {absent} (dataset not available" in told(figure)
 
 
+def test_the_code_and_the_published_method_have_one_colour_and_other_lines():
+    code, published = (drawn._look(line) for line in (printed.AS_IMPLEMENTED, printed.AS_PUBLISHED))
+    assert code["color"] == published["color"]
+    assert code["markerfacecolor"] == published["markerfacecolor"] == "white"
+    assert (code["linestyle"], published["linestyle"]) == ("--", ":")
+
+
 def test_overlap_rules_and_noises_are_told_apart(frame, context, table2):
     for name in ("pnpignn_figure6", "pnpignn_figure10"):
         ax = FIGURES[name].draw(frame, context).axes[1]

@@ -233,7 +233,7 @@ def _look(line: Line) -> dict[str, str]:
     if line is WITHOUT:
         return _WITHOUT_LOOK
     look = style.method_look(line.method)
-    published = {"linestyle": "-.", "markerfacecolor": "white"}
+    published = {"linestyle": ":", "markerfacecolor": "white"}
     return look | (published if line.method == AS_PUBLISHED.method else {})
 
 
