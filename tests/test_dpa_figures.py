@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 
 import dpa_fixture as fixture
 from dpa_fixture import at, expected
@@ -33,6 +34,10 @@ def test_a_graphs_figure_draws_the_tables_means_and_the_print(frame, context, ta
     (container,) = node.containers
     assert [y for _, y in container[0].get_xydata()] == [27.1, 66.8, 74.5, 77.4, 78.4]
     assert not edge.containers
+    # Both dotted and without privacy: one is much lighter.
+    flat = {line.get_label(): to_rgb(line.get_color()) for line in node.get_lines()}
+    light, dark = (flat[name] for name in ("no graph, no noise", "as implemented, no noise"))
+    assert np.mean(light) - np.mean(dark) > 0.15
     assert "ε that holds under a refuted claim: none" in told(figure)
     gone = FIGURES["dpa_citeseer"].draw(frame, context)
     assert "not downloaded" in told(gone)

@@ -54,7 +54,7 @@ from graphdp.paper.rows import HYPERPARAMETER_PREFIX
 from graphdp.paper.select import select_best, summarise
 
 #: Of the network without a graph, whichever method it is compared with.
-_WITHOUT_LOOK = {"color": "#333333", "marker": "o"}
+_WITHOUT_LOOK = {"color": "#777777", "marker": "o"}
 
 # --- Figures 3 to 7 -------------------------------------------------------------------------------
 
