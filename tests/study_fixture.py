@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from matplotlib.text import Annotation
 
 from graphdp import config
 from graphdp.methods.settings import key
@@ -96,6 +97,17 @@ def lines_of(ax):
         for line in ax.get_lines()
         if not line.get_label().startswith("_")
     }
+
+
+def axis_titles(figure):
+    """The titles of x axes, each as often as it is written: below a panel or a line of panels."""
+    below = [
+        text
+        for ax in figure.axes
+        for text in (ax.xaxis.label, *(one for one in ax.texts if isinstance(one, Annotation)))
+    ]
+    flat = [text.get_text().replace("\n", " ").replace("\u00a0", " ").strip() for text in below]
+    return [text for text in flat if text]
 
 
 def told(figure):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 
 import dpa_fixture as fixture
 from dpa_fixture import at, expected
@@ -33,6 +34,10 @@ def test_a_graphs_figure_draws_the_tables_means_and_the_print(frame, context, ta
     (container,) = node.containers
     assert [y for _, y in container[0].get_xydata()] == [27.1, 66.8, 74.5, 77.4, 78.4]
     assert not edge.containers
+    # Both dotted and without privacy: one is much lighter.
+    flat = {line.get_label(): to_rgb(line.get_color()) for line in node.get_lines()}
+    light, dark = (flat[name] for name in ("no graph, no noise", "as implemented, no noise"))
+    assert np.mean(light) - np.mean(dark) > 0.15
     assert "ε that holds under a refuted claim: none" in told(figure)
     gone = FIGURES["dpa_citeseer"].draw(frame, context)
     assert "not downloaded" in told(gone)
@@ -80,13 +85,59 @@ def test_heat_maps_and_hyperparameters(study, frame, context):
         study, "layers", "dpaofficial", "computers", "8", feature_layers=4, label_layers=10
     )
     assert 0 <= values[3, 4] - whole <= 0.4  # l_h upwards from 2, l_y to the right
+    # A graph has one scale at both ε, and settings without results their grey places.
     few = frame[frame["hp_feature_layers"].isin([8, 10]) | (frame["dataset"] == "cora")]
-    assert "30 of 100 settings have no result" in told(FIGURES["dpa_figure8"].draw(few, context))
-    ax = FIGURES["dpa_figure9"].draw(frame, context).axes[1]
-    assert [t.get_text() for t in ax.get_xticklabels()] == ["9", "17", "31", "49", "2993"]
+    figure = FIGURES["dpa_figure8"].draw(few, context)
+    assert "30 of 100 settings have no result (grey)" in told(figure)
+    panels = {ax.get_title(): ax for ax in figure.axes}
+    four, eight = (panels[f"computers, claimed ε = {e}"] for e in ("4", "8"))
+    assert four.images[0].get_clim() == eight.images[0].get_clim()
+    assert np.isfinite(four.images[0].get_array().filled(np.nan)).sum(axis=1).tolist() == [
+        5,
+        5,
+        0,
+        0,
+        0,
+    ]
+    assert [text.get_text() for text in four.get_yticklabels()] == ["10", "8", "6", "4", "2"]
+    assert four.get_facecolor()[:3] == (0.9, 0.9, 0.9)
+    # One setting is no comparison.
+    one = (frame["hp_feature_layers"] == 10) & (frame["hp_label_layers"] == 2)
+    figure = FIGURES["dpa_figure8"].draw(frame[one | (frame["dataset"] == "cora")], context)
+    assert {ax.get_title().partition(",")[0] for ax in figure.axes} == {"cora"}
+    assert "computers (a single setting)" in told(figure)
+
+
+def test_hyperparameters_have_all_their_ticks(frame, context):
+    some = frame[(frame["dataset"] == "cora") | (frame["hp_max_degree"] == 17)]
+    for rows in (frame, some):
+        ax = FIGURES["dpa_figure9"].draw(rows, context).axes[1]
+        assert [t.get_text() for t in ax.get_xticklabels()] == ["9", "17", "31", "49", "2993"]
+        x, _ = lines_of(ax)["claimed ε = 4"].T
+        assert list(x) == ([0, 1, 2, 3, 4] if rows is frame else [1])
     figure = FIGURES["dpa_figure10"].draw(frame, context)
     bars = next(ax for ax in figure.axes if ax.get_ylabel() == "dummies of a node").patches
     assert [bar.get_height() for bar in bars] == pytest.approx([10, 10 / 3, 2, 10 / 7, 10 / 9])
+    assert "dummies of a node" in [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def test_noise_is_not_drawn_as_structure(frame, context):
+    """All accuracies within a point, on axes that span five."""
+    even = frame.assign(test_accuracy=0.8 + 0.01 * (frame["test_accuracy"] % 1))
+    for number in (4, 5, 9, 10):
+        for ax in FIGURES[f"dpa_figure{number}"].draw(even, context).axes:
+            if ax.get_lines():
+                assert np.ptp(ax.get_ylim()) == pytest.approx(5)
+
+
+def test_a_level_without_results_says_so_in_its_panel(frame, context):
+    level = (frame["dataset"] == "computers") & (frame["level"] == "edge")
+    figure = FIGURES["dpa_computers"].draw(frame[~level], context)
+    node, edge = figure.axes
+    (text,) = edge.texts
+    assert text.get_text().startswith("no results: ") and not node.texts
+    assert set(lines_of(edge)) == {"no graph, no noise"} and edge.get_ylim() == node.get_ylim()
+    assert edge.get_xlabel() == ""
 
 
 def test_central_methods_stand_by_what_their_epsilon_is(frame, context):
@@ -95,6 +146,12 @@ def test_central_methods_stand_by_what_their_epsilon_is(frame, context):
         "DPA-GNN-NDP (as implemented)", "Naive DP-SGD (as implemented)", "GAP-NDP",
         "HeterPoisson-SML-NDP (as implemented)", "DPDGC-NDP (as implemented)",
     }  # fmt: skip
+    # What is refuted is hollow and dashed, by whichever paper; what holds is neither.
+    looks = {
+        ax: {(line.get_linestyle(), line.get_markerfacecolor() == "white") for line in ax.lines}
+        for ax in (left, right)
+    }
+    assert looks == {left: {("--", True)}, right: {("-", False)}}
     assert set(lines_of(right)) == {
         "DPA-GNN-NDP", "MLP-DP", "ProGAP-NDP", "HeterPoisson-NDP", "DPDGC-NDP",
     }  # fmt: skip

@@ -20,6 +20,7 @@ from graphdp.privacy import protection
 from graphdp.rng import generator
 from graphdp.workflow import asked as asked_for
 from graphdp.workflow.grid import Grid
+from study_fixture import axis_titles
 
 ROOT = Path(__file__).parents[1]
 PUBLISHED = ROOT / "config" / "published" / "dpdgc.csv"
@@ -388,8 +389,7 @@ def foot_of(figure):
 
 
 def text_of(figure):
-    axes = " ".join(ax.get_xlabel() for ax in figure.axes)
-    return axes.replace("\n", " ").replace("\u00a0", " ")
+    return " ".join(axis_titles(figure))
 
 
 def test_table_2_is_drawn_with_what_is_printed_beside_both_columns(frame, context):
@@ -411,22 +411,24 @@ def test_table_2_is_drawn_with_what_is_printed_beside_both_columns(frame, contex
         for place, level in ((0, "none"), (1, "edge"), (2, "k1"), (3, "k5"), (5, "node")):
             assert points[name][place] == table.loc[("cora", method, level), "mean"]
     assert set(points["SAGE"]) == {1, 5} and set(points["MLP"]) == {0}
-    assert "level at claimed ε = 1, 16" in text_of(figure)
+    assert "level at target ε = 1, 16" in text_of(figure)
 
 
 def test_panels_of_table_2_that_claim_the_same_say_it_once_and_others_apart(frame, context):
     def told(rows):
         figure = drawn.table2(rows, context)
-        titles = {ax.get_title(): ax.get_xlabel() for ax in figure.axes if ax.get_title()}
-        flat = [text.replace("\n", " ").replace("\u00a0", " ") for text in titles.values()]
-        return dict(zip(titles, flat, strict=True)), foot_of(figure)
+        panels = [ax.get_title() for ax in figure.axes if ax.get_title()]
+        return panels, axis_titles(figure), foot_of(figure)
 
     cora, level = frame["dataset"] == "cora", frame["level"]
-    titles, foot = told(frame.assign(delta=frame["delta"].where(~cora, 10 * frame["delta"])))
-    assert titles == {
-        "cora": "level at claimed ε = 1, 16 (δ = 1e-4)",
-        "facebook": "level at claimed ε = 1, 16 (δ = 1e-5)",
-    }
+    same = told(frame)[:2]
+    assert same == (["cora", "facebook"], ["level at target ε = 1, 16 (δ = 1e-5)"])
+    # Of two δ each panel says its own.
+    panels, titles, foot = told(
+        frame.assign(delta=frame["delta"].where(~cora, 10 * frame["delta"]))
+    )
+    assert panels == ["cora (δ = 1e-4)", "facebook (δ = 1e-5)"]
+    assert titles == ["level at target ε = 1, 16"]
     for part in ("adjacency edge_directed / k_neighbor(k) / node_replace",
                  "DPDGC as implemented, refuted", "ε that holds under a refuted claim: none",
                  "SAGE as published, proven (edge), refuted (node)", "mean over 3"):  # fmt: skip
@@ -434,10 +436,11 @@ def test_panels_of_table_2_that_claim_the_same_say_it_once_and_others_apart(fram
 
     # One level of one graph with another status: each panel speaks for itself again.
     other = frame["epsilon_status"].where(~(cora & (level == "k1")), "proven")
-    titles, foot = told(frame.assign(epsilon_status=other))
-    assert "DPDGC corrected, conditional" in titles["facebook"]
-    assert all("adjacency edge_directed" in title for title in titles.values())
-    assert "proven" in titles["cora"] and "DPDGC as implemented" not in foot
+    panels, (first, second), foot = told(frame.assign(epsilon_status=other))
+    assert panels == ["cora", "facebook"]
+    assert "DPDGC corrected, conditional" in second
+    assert all("adjacency edge_directed" in title for title in (first, second))
+    assert "proven" in first and "DPDGC as implemented" not in foot
 
 
 def test_figure_3d_of_both_sizes_says_its_claims_once(frame, context):
@@ -447,14 +450,36 @@ def test_figure_3d_of_both_sizes_says_its_claims_once(frame, context):
     specs = [spec | {"datasets": both} for spec in context["experiments"]["csbm"]]
     study = context | {"datasets": both, "experiments": {"csbm": specs}}
     figure = drawn.figure3d(pd.concat([code, paper], ignore_index=True), study)
-    titles = {ax.get_title(): ax.get_xlabel() for ax in figure.axes if ax.get_title()}
-    sizes = ("csbm-code", "csbm-paper")
-    levels = ("no privacy", "edge level", "k = 1", "node level")
-    assert set(titles) <= {f"{size}, {level}" for size in sizes for level in levels}
-    flat = {title.replace("\u00a0", " ") for title in titles.values()}
-    assert flat - {"φ"} == {"φ at claimed ε = 16 (δ = 1e-5)"}
+    titles = [ax.get_title() for ax in figure.axes]
+    assert titles == [
+        f"{size}, {level}"
+        for level in ("no privacy", "k = 1")
+        for size in ("csbm-code", "csbm-paper")
+    ]
+    # Once for a line of two panels, below the middle of both.
+    assert axis_titles(figure) == ["φ", "φ at target ε = 16 (δ = 1e-5)"]
+    figure.draw_without_rendering()
+    for left, right in (figure.axes[:2], figure.axes[2:]):
+        (title,) = [text for ax in (left, right) for text in ax.texts]
+        box = title.get_window_extent()
+        middle = (left.bbox.x0 + right.bbox.x1) / 2
+        assert (box.x0 + box.x1) / 2 == pytest.approx(middle, abs=1)
+        ticks = min(label.get_window_extent().y0 for label in left.get_xticklabels())
+        assert box.y1 < ticks and box.y0 > left.get_tightbbox().y0 - 2
     assert "DPDGC as implemented, refuted" in figure.get_supxlabel().replace("\n", " ")
-    # What can be read off the authors' picture stands in the paper's sizes alone.
+    # What can be read off the authors' picture stands in the paper's sizes alone, in the colour of
+    # its method.
+    (legend,) = figure.legends
+    told = {text.get_text() for text in legend.get_texts()}
+    for method, name in (("dpdgc", "DPDGC"), ("mlp", "MLP")):
+        assert f"{name}, authors' picture (± 2)" in told
+        colours = [
+            line.get_markeredgecolor()
+            for ax in figure.axes
+            for line in ax.lines
+            if line.get_marker() == "D"
+        ]
+        assert style.method_style(method)[0] in colours
     diamonds = {
         ax.get_title(): [
             line.get_xydata().tolist() for line in ax.lines if line.get_marker() == "D"
@@ -475,8 +500,8 @@ def test_figure_3a_and_3b_show_both_columns_side_by_side(frame, context):
         found["facebook", name] for name in ("DPDGC-EDP (as implemented)", "DPDGC-EDP")
     )
     assert list(official.get_xdata()) == list(ours.get_xdata()) == [1.0, 4.0]
-    assert (official.get_markerfacecolor(), official.get_linestyle()) == ("white", "-")
-    assert official.get_color() != ours.get_color() == ours.get_markerfacecolor()
+    assert (official.get_markerfacecolor(), official.get_linestyle()) == ("white", "--")
+    assert official.get_color() == ours.get_color() == ours.get_markerfacecolor()
     assert min(official.get_ydata()) > max(ours.get_ydata())
     figure = drawn.figure3b(frame, context)
     found = lines_of(figure)
@@ -486,7 +511,7 @@ def test_figure_3a_and_3b_show_both_columns_side_by_side(frame, context):
     assert len(colours) == 1
     assert {label for _, label in found} >= {"DPDGC", "DPDGC (as implemented)"}
     text = text_of(figure) + foot_of(figure)
-    for part in ("claimed ε", "δ = 1e-5", "k_neighbor(k)", "node_replace", "corrected, conditional",
+    for part in ("target ε", "δ = 1e-5", "k_neighbor(k)", "node_replace", "corrected, conditional",
                  "as implemented, refuted",
                  "ε that holds under a refuted claim: none"):  # fmt: skip
         assert part in text, (part, text)
@@ -497,7 +522,9 @@ def test_figure_3c_runs_over_k_with_other_methods_as_horizontal_lines(frame, con
     found = lines_of(figure)
     assert list(found["cora", "DPDGC-Nk"].get_xdata()) == [1.0, 5.0]
     assert list(found["cora", "GAP-NDP"].get_xdata()) == [0, 1]  # an axhline
-    assert "k at claimed ε = 16" in text_of(figure)
+    # What is said of ε stands below, as in figures of several panels.
+    assert set(axis_titles(figure)) == {"k at target ε = 16 (δ = 1e-5)"}
+    assert "DPDGC as implemented, refuted" in foot_of(figure)
 
 
 def test_figure_3d_runs_over_phi_in_order(frame, context):
@@ -505,6 +532,13 @@ def test_figure_3d_runs_over_phi_in_order(frame, context):
     line = found["csbm-code, k = 1", "DPDGC"]
     assert list(line.get_xdata()) == [-1.0, -0.5, 0.0, 0.5, 1.0]
     assert ("csbm-code, no privacy", "MLP") in found
+
+
+def test_figure_3d_says_at_which_phi_delta_is_another(frame, context):
+    other = frame["dataset"].isin(["csbm-code-phi-m0.5", "csbm-code-phi-1"])
+    delta = frame["delta"].where(~other, frame["delta"] / 10)
+    titles = axis_titles(drawn.figure3d(frame.assign(delta=delta), context))
+    assert "φ at target ε = 16 (δ = 1e-5, but 1e-6 at φ = -0.5, 1)" in titles
 
 
 def test_figure_3d_names_the_graphs_that_its_panel_lacks(frame, context):

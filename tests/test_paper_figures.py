@@ -14,11 +14,12 @@ from PIL import Image
 from graphdp.errors import GraphDPError
 from graphdp.methods.gap import figures as gap
 from graphdp.methods.registry import cards
-from graphdp.paper import accuracy, figures, overview, report, rows, style, tables
+from graphdp.paper import accuracy, figures, overview, report, rows, shipped, style, tables
 from graphdp.paper.legend import joined as one_name
 from graphdp.paper.panels import draw_line, set_ticks, summary_of
 from graphdp.paper.plots import accuracy_figure
 from paper_fixture import context, published_with_an_unknown_method, synthetic_rows
+from study_fixture import axis_titles
 
 PUBLISHED = Path(__file__).parents[1] / "config" / "published" / "gap.csv"
 
@@ -81,6 +82,19 @@ def test_figure_6_draws_every_method_at_every_epsilon(frame, study):
     assert panels["pubmed, edge level"].get_ylim() == panels["pubmed, node level"].get_ylim()
 
 
+def test_levels_share_a_scale_where_it_is_near_both_of_their_own(frame, study):
+    edge = frame["level"] != "node"
+    columns = ["val_accuracy", "test_accuracy"]
+    narrow = frame.copy()
+    narrow.loc[edge, columns] = 0.5 + 0.01 * narrow.loc[edge, columns]
+    for rows_of, shared in ((frame, True), (narrow, False)):
+        left, right = accuracy_figure(rows_of, study).axes[2:]
+        assert (left.get_ylim() == right.get_ylim()) == shared
+        # A panel of another scale than its neighbour says again what its axis is.
+        assert left.get_ylabel() == "accuracy, %"
+        assert right.get_ylabel() == ("" if shared else "accuracy, %")
+
+
 def test_figure_6_has_no_panels_of_a_level_that_the_study_lacks(frame):
     alone = context(datasets=("facebook", "pubmed"))
     entries = alone["experiments"]["accuracy"]
@@ -101,7 +115,10 @@ def test_figure_6_names_the_basis_and_shows_printed_numbers_on_the_same_dataset(
     )
     labels = [panels[f"pubmed, {level} level"].get_xlabel() for level in ("edge", "node")]
     labels = [label.replace("\u00a0", " ") for label in labels]
-    assert labels == ["ε (δ = 1e-7)", "claimed ε (δ = 1e-5)"]
+    assert labels == ["ε (δ = 1e-7)", "target ε (δ = 1e-5)"]
+    # Where every claim is refuted there are claims alone.
+    refuted = accuracy_figure(frame[frame["method"] != "mlp"], study)
+    assert axis_titles(refuted).count("claimed ε (δ = 1e-5)") == 2
     printed = {
         container.get_label(): container[0].get_xydata().tolist()
         for container in panels["facebook, edge level"].containers
@@ -154,6 +171,35 @@ def test_figure_6_keeps_equal_accuracies_at_a_single_epsilon_apart(frame, study)
     assert panel.get_xlim()[0] < gap < mlp < panel.get_xlim()[1]
 
 
+def test_figure_6_keeps_methods_of_one_epsilon_apart_beside_lines(frame, study):
+    gap = frame[(frame["method"] == "gap") & (frame["level"] == "node")]
+    once = [gap[gap["epsilon"] == "8"].assign(method=name) for name in ("sage", "progap")]
+    specs = study["experiments"]["accuracy"]
+    of_gap = next(one for one in specs if (one["method"], one["level"]) == ("gap", "node"))
+    asked = [*specs, *(of_gap | {"method": name} for name in ("sage", "progap"))]
+    own = study | {"experiments": study["experiments"] | {"accuracy": asked}}
+    figure = accuracy_figure(pd.concat([frame, *once], ignore_index=True), own)
+    lines = _lines(_panels(figure)["pubmed, node level"])
+    assert list(lines["GAP-NDP"][0]) == [2, 8]
+    (first,), (second,) = (lines[name][0] for name in ("ProGAP-NDP", "SAGE-NDP"))
+    assert lines["ProGAP-NDP"][1] == lines["SAGE-NDP"][1]
+    assert second / first == pytest.approx(1.12) and first * second == pytest.approx(64)
+
+
+def test_an_epsilon_of_the_weights_alone_is_said_to_be_in_the_picture(monkeypatch):
+    monkeypatch.chdir(PUBLISHED.parents[2])
+    context = shipped.shipped_context("config/papers/progap.yaml", ["cora"])
+    frame = shipped.shipped_rows("progap-rows.csv.gz")
+
+    def foot(frame):
+        return accuracy_figure(frame, context).get_supxlabel().replace("\n", " ")
+
+    said = "ProGAP's DP-GNN infers without noise: its ε is the weights' alone"
+    assert said in foot(frame)
+    of_nodes = frame["method"].str.startswith("progapsage") & (frame["level"] == "node")
+    assert "infers" not in foot(frame[~of_nodes])
+
+
 def test_figure_7_compares_with_and_without_the_encoder(frame, study):
     panels = _panels(gap.figure7(frame, study))
     assert len(panels) == 4
@@ -173,7 +219,13 @@ def test_figure_8_draws_one_line_per_epsilon_over_the_hops(frame, study):
     panels = _panels(figure)
     lines = _lines(panels["pubmed, edge level"])
     assert set(lines) == {"0.5", "1", "4"}
-    assert all(list(x) == [1, 2] for x, _ in lines.values())
+    # Beside each other, with bars.
+    xs = [lines[epsilon][0] for epsilon in ("0.5", "1", "4")]
+    assert all(list(np.round(x)) == [1, 2] for x in xs)
+    assert (np.diff(xs, axis=0) > 0.04).all() and np.ptp(xs, axis=0).max() < 0.2
+    bars = [part.get_segments() for part in panels["pubmed, edge level"].collections]
+    assert [[bar[0][0] for bar in part] for part in bars] == [list(x) for x in xs]
+    assert "bars: 95 % intervals" in figure.get_supxlabel()
     # One legend for all panels, in which an ε looks the same at every level.
     assert all(ax.get_legend() is None for ax in panels.values())
     (legend,) = figure.legends
@@ -192,7 +244,10 @@ def test_figure_9_draws_one_line_per_epsilon_over_the_degrees(frame, study):
     assert list(panels) == ["facebook, node level", "pubmed, node level"]
     lines = _lines(panels["pubmed, node level"])
     assert set(lines) == {"2", "8"}
-    assert all(list(x) == [10, 100] for x, _ in lines.values())
+    # On a logarithmic axis by equal factors.
+    low, high = lines["2"][0], lines["8"][0]
+    assert low * high == pytest.approx([100, 10000])
+    assert high / low == pytest.approx(2 * [10**0.06])
     assert panels["pubmed, node level"].get_xscale() == "log"
 
 
@@ -232,15 +287,37 @@ def test_a_legend_has_no_two_entries_that_look_alike(frame, study):
 
 
 def test_methods_and_print_are_told_apart():
-    looks = [card.look for card in cards().values()]
-    assert len({colour for colour, _ in looks}) == len(looks)
-    assert style._OTHER[0] not in {colour for colour, _ in looks}
-    points = np.array([[int(colour[i : i + 2], 16) for i in (1, 3, 5)] for colour, _ in looks])
+    looks = [card.look for card in cards().values() if not card.as_implemented_of]
+    kinds = [look["color"] for _, look in overview.KINDS.values()]
+    # Of README's picture no kind of accuracy has the colour of a method.
+    colours = [*(colour for colour, _ in looks), *kinds, style._OTHER[0]]
+    points = np.array([[int(colour[i : i + 2], 16) for i in (1, 3, 5)] for colour in colours])
     apart = np.linalg.norm(points[:, None] - points[None], axis=-1)
-    assert apart[np.triu_indices(len(looks), 1)].min() > 40
+    assert apart[np.triu_indices(len(colours), 1)].min() > 40
+    assert apart[len(looks) : len(looks) + len(kinds), : len(looks)].min() > 60
     # Print is a diamond and no method is.
-    assert style.PRINTED["marker"] not in {*(marker for _, marker in looks), *style.SERIES_MARKERS}
+    markers = {card.look[1] for card in cards().values()}
+    assert not {"D", "d"} & {*markers, *style.SERIES_MARKERS} and style.PRINTED["marker"] == "D"
     assert overview.KINDS["printed"][1] == style.PRINTED
+
+
+def test_the_authors_code_has_its_methods_colour_hollow_and_dashed(monkeypatch):
+    monkeypatch.chdir(PUBLISHED.parents[2])
+    variants = {name: card for name, card in cards().items() if card.as_implemented_of}
+    assert len(variants) > 4
+    for name, card in variants.items():
+        own = style.method_look(card.as_implemented_of)
+        look = style.method_look(name)
+        assert look["color"] == own["color"] == card.look[0]
+        assert (look["markerfacecolor"], look["linestyle"]) == ("white", "--")
+        assert "markerfacecolor" not in own and "linestyle" not in own
+    # So it is drawn: ProGAP's baselines at node level, among lines of other methods.
+    context = shipped.shipped_context("config/papers/progap.yaml", ["cora"])
+    figure = accuracy_figure(shipped.shipped_rows("progap-rows.csv.gz"), context)
+    lines = {line.get_label(): line for line in figure.axes[1].get_lines()}
+    own, variant = (lines["ProGAP's DP-GNN" + end] for end in ("", " (as implemented)"))
+    assert variant.get_color() == own.get_color() == own.get_markerfacecolor()
+    assert (variant.get_markerfacecolor(), variant.get_linestyle()) == ("white", "--")
 
 
 @pytest.mark.parametrize(
@@ -296,6 +373,12 @@ def test_tick_labels_that_would_touch_are_left_out():
     assert list(ax.xaxis.get_major_locator()()) == [0.1, 0.2, 0.5, 1, 2, 4, 8]
     low, high = ax.get_xlim()
     assert low < 0.1 and high > 8
+    # The ends have labels; in a wide panel there is room for one between.
+    set_ticks(ax, [0.001, 0.01, 0.1, 1, 2])
+    assert list(ax.xaxis.get_major_locator()()) == [0.001, 0.01, 0.1, 2]
+    ax.get_figure().set_figwidth(8)
+    set_ticks(ax, [0.001, 0.01, 0.1, 1, 2])
+    assert list(ax.xaxis.get_major_locator()()) == [0.001, 0.01, 0.1, 1, 2]
 
 
 def test_equal_rows_give_equal_bytes(tmp_path, written, study):
@@ -442,6 +525,23 @@ def test_two_models_have_no_band():
     (polygon,) = band.get_paths()
     assert polygon.get_extents().get_points().tolist() == [[0, -1], [1, 3]]
     assert [one.tolist() for one in bar.get_segments()] == [[[3, 2], [3, 5]]]
+
+
+def test_means_of_few_seeds_have_small_markers_and_the_picture_says_so(frame, study):
+    line = pd.DataFrame({"mean": [1, 2, 3.0], "ci_low": 0.0, "ci_high": 4.0, "n": [4, 5, 1]})
+    ax = Figure().subplots()
+    draw_line(ax, pd.Series([10, 20, 30]), line, color="k", marker="o", markerfacecolor="white")
+    (drawn,) = ax.get_lines()
+    assert list(drawn.get_markevery()) == [False, True, False]
+    small = next(part for part in ax.collections if part.get_label() == "_small marker")
+    assert small.get_offsets().tolist() == [[10, 1], [30, 3]]
+    assert small.get_sizes()[0] ** 0.5 < 0.7 * drawn.get_markersize()
+    assert small.get_facecolor().tolist() == [[1, 1, 1, 1]]
+
+    few = frame[(frame["level"] != "edge") | (frame["epsilon"] != "1") | (frame["seed"] < 4)]
+    told = [" ".join(_texts(accuracy_figure(rows_of, study))) for rows_of in (few, frame)]
+    said = "mean over 4 to 5 seeds (small markers: fewer than 5); bands: 95 % intervals"
+    assert said in told[0].replace("\n", " ") and "small" not in told[1]
 
 
 @pytest.mark.parametrize("columns", [1, 2])

@@ -248,7 +248,15 @@ def test_heat_maps_have_every_m_and_n_test(frame, context):
         & (frame["hp_test_neighbors"] == 10)
     ]  # fmt: skip
     assert values[0, 3] == pytest.approx(100 * mine["test_accuracy"].mean())
-    assert "not shown: 6 lines (facebook-pages-128 and others)" in told(figure)
+    absent = "facebook-pages-128, facebook-pages, twitch-de-128, computers, reddit-41, berkeley13"
+    assert f"not shown: {absent} (dataset not available" in told(figure)
+
+
+def test_the_code_and_the_published_method_have_one_colour_and_other_lines():
+    code, published = (drawn._look(line) for line in (printed.AS_IMPLEMENTED, printed.AS_PUBLISHED))
+    assert code["color"] == published["color"]
+    assert code["markerfacecolor"] == published["markerfacecolor"] == "white"
+    assert (code["linestyle"], published["linestyle"]) == ("--", ":")
 
 
 def test_overlap_rules_and_noises_are_told_apart(frame, context, table2):

@@ -88,7 +88,8 @@ class Card:
     analyses: "module:function"; (level, settings of the plan, number of training nodes) -> every
         analysis of what it releases, the one that the method states first.
     stages: in order; the last is "fit".
-    look: (colour as "#rrggbb", marker of matplotlib) in every figure.
+    look: (colour as "#rrggbb", marker of matplotlib) in every figure; of authors' code in its
+        method's colour, and drawn hollow and dashed (`style.method_look`).
     reads_edges: if not, what it trains without privacy has ε = 0 at edge level.
     last_epoch: levels at which the last epoch is kept whatever the study says, because looking at
         validation accuracies in between would be releases that the plan does not hold.

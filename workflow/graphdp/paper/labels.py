@@ -4,6 +4,7 @@ A printed ε carries its level, its basis (whose formula it comes from), δ, the
 about and whether that claim is proven, conditional or refuted.
 """
 
+import json
 import math
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -60,6 +61,18 @@ def method_label(method: str, level: str) -> str:
         return method.upper() + level_suffix(level)
     title = its.level_titles.get(level_kind(level), its.title + level_suffix(level))
     return f"{title} (as implemented)" if its.as_implemented_of else title
+
+
+def covers_weights_alone(cell: Mapping) -> bool:
+    """Whether the ε of a cell (method, level and hyperparameters as JSON) is of its weights, and of
+    no prediction."""
+    its = cards().get(cell["method"])
+    settings = cell.get("hyperparameters")
+    return (
+        its is not None
+        and isinstance(settings, str)
+        and its.weights_alone(cell["level"], json.loads(settings))
+    )
 
 
 def delta_text(delta: float) -> str:

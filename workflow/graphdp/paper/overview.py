@@ -10,14 +10,14 @@ from matplotlib.figure import Figure
 
 from graphdp.paper import style
 
-#: Kind of accuracy -> what the legend calls it, and its look.
+#: Kind of accuracy -> what the legend calls it, and its look, in colours that are no method's.
 KINDS = {
     "printed": ("printed", style.PRINTED),
     "claimed": (
         "as the authors' code runs it: claim refuted",
-        {"marker": "o", "color": "#d55e00", "markerfacecolor": "white"},
+        {"marker": "o", "color": "#c2185b", "markerfacecolor": "white"},
     ),
-    "holds": ("with an ε that holds", {"marker": "s", "color": "#0072b2"}),
+    "holds": ("with an ε that holds", {"marker": "s", "color": "#556b2f"}),
     "alone": ("no edge read, with an ε that holds", {"marker": "_", "color": "#6b7280"}),
 }
 

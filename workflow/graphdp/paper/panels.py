@@ -1,5 +1,6 @@
 """What the figures share: lines, axes that say what their ε is, empty panels, grids."""
 
+import math
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,6 +12,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.transforms import Bbox
 
 from graphdp.paper import style
 from graphdp.paper.cells import (
@@ -27,6 +29,7 @@ from graphdp.paper.labels import (
     OLDER_NOISE,
     as_implemented,
     basis_text,
+    covers_weights_alone,
     delta_text,
     method_label,
     method_name,
@@ -37,20 +40,36 @@ from graphdp.paper.select import CELL, select_best, summarise
 from graphdp.privacy.protection import is_private, level_kind
 
 
-def claims_title(cells: pd.DataFrame, label: str, *, details: bool = True) -> str:
+def claims_title(
+    cells: pd.DataFrame, label: str, *, details: bool = True, places: pd.Series | None = None
+) -> str:
     """The name of an axis with everything that must be said about the ε of its cells.
 
-    details: whether `claims` is part of it; a figure without says it elsewhere.
+    details: whether `claims` is part of it; a figure without says it elsewhere. places: where each
+    cell stands on the axis, where that tells its δ.
     """
     private = cells[cells["level"].map(is_private).astype(bool)]
     if private.empty:
         return label
-    deltas = sorted({delta_text(delta) for delta in private["delta"].dropna()}, key=float)
-    symbol = "claimed ε" if "refuted" in set(private["epsilon_status"]) else "ε"
+    statuses = set(private["epsilon_status"])
+    # Of lines whose ε holds and others whose claim is refuted it is what noise was calibrated to.
+    symbol = "ε" if "refuted" not in statuses else "claimed ε" if len(statuses) == 1 else "target ε"
     tokens = sorted(set(private["epsilon"]), key=float)
     head = symbol if label == "ε" else f"{label} at {symbol} = {', '.join(tokens)}"
-    told = [f"δ = {', '.join(deltas)}", *(claims(cells) if details else ())]
+    told = [f"δ = {_deltas(private, label, places)}", *(claims(cells) if details else ())]
     return f"{head} ({'; '.join(told)})"
+
+
+def _deltas(private: pd.DataFrame, label: str, places: pd.Series | None) -> str:
+    """The δ of cells; with places that of the most, and at which it is another."""
+    texts = private["delta"].dropna().map(delta_text)
+    ordered = sorted(set(texts), key=float)
+    if places is None or len(ordered) < 2:
+        return ", ".join(ordered)
+    where = {delta: sorted(set(places[texts.index[texts == delta]])) for delta in ordered}
+    first, *others = sorted(ordered, key=lambda delta: -len(where[delta]))
+    told = [f"{delta} at {label} = {', '.join(f'{x:g}' for x in where[delta])}" for delta in others]
+    return f"{first}, but {' and '.join(told)}"
 
 
 def claims(cells: pd.DataFrame) -> list[str]:
@@ -80,23 +99,56 @@ def claims(cells: pd.DataFrame) -> list[str]:
     return [f"adjacency {' / '.join(adjacencies)}", *lines] if lines else []
 
 
+def weights_alone(shown: pd.DataFrame) -> list[str]:
+    """Of which methods the ε says nothing of predictions, and so of the accuracies drawn."""
+    labels = dict.fromkeys(
+        method_label(as_implemented().get(cell["method"], cell["method"]), cell["level"])
+        for cell in shown.to_dict("records")
+        if covers_weights_alone(cell)
+    )
+    told = f"{' / '.join(labels)} infers without noise: its ε is the weights' alone"
+    return [told] if labels else []
+
+
 #: The interval of two models is no more than the two.
 FEWEST_FOR_A_BAND = 3
+#: Means over fewer seeds have a small marker.
+FEW_SEEDS = 5
+#: Labels of what a remark explains where a figure has it; legends leave out what begins with "_".
+BAND, BAR, SMALL = "_band", "_bar", "_small marker"
 
 
-def draw_line(ax: Axes, x: pd.Series, line: pd.DataFrame, **shape) -> None:
-    """Means with a band for their intervals, or a bar where no neighbour has one. Means of fewer
-    than `FEWEST_FOR_A_BAND` models (column n) have neither."""
+def draw_line(ax: Axes, x: pd.Series, line: pd.DataFrame, *, bars: bool = False, **shape) -> None:
+    """Means with a band for their intervals, or a bar where no neighbour has one, or with `bars`.
+    Means of fewer than `FEWEST_FOR_A_BAND` models (column n) have neither."""
     x = np.asarray(x, dtype=float)
-    mean, low, high = (line[name].to_numpy(dtype=float) for name in ("mean", "ci_low", "ci_high"))
-    ax.plot(x, mean, **shape)
-    known = np.isfinite(low) & (line["n"].to_numpy(dtype=float) >= FEWEST_FOR_A_BAND)
+    mean, low, high, n = (
+        line[name].to_numpy(dtype=float) for name in ("mean", "ci_low", "ci_high", "n")
+    )
+    (drawn,) = ax.plot(x, mean, **shape)
+    few = n < FEW_SEEDS
+    if "marker" in shape and few.any():
+        drawn.set_markevery(~few)
+        ax.scatter(
+            x[few],
+            mean[few],
+            s=(0.65 * drawn.get_markersize()) ** 2,
+            marker=shape["marker"],
+            facecolors=drawn.get_markerfacecolor(),
+            edgecolors=shape["color"],
+            linewidths=0.8,
+            zorder=drawn.get_zorder() + 0.1,
+            label=SMALL,
+        )
+    known = np.isfinite(low) & (n >= FEWEST_FOR_A_BAND)
     beside = np.append(known[1:], False) | np.append(False, known[:-1])
-    joined, alone = known & beside, known & ~beside
+    joined = known & beside & (not bars)
+    alone = known & ~joined
     if joined.any():
-        ax.fill_between(x, low, high, where=joined, color=shape["color"], alpha=0.18, lw=0)
+        color = shape["color"]
+        ax.fill_between(x, low, high, where=joined, color=color, alpha=0.18, lw=0, label=BAND)
     if alone.any():
-        ax.vlines(x[alone], low[alone], high[alone], color=shape["color"], lw=1.2)
+        ax.vlines(x[alone], low[alone], high[alone], color=shape["color"], lw=1.2, label=BAR)
 
 
 def epsilon_axis(ax: Axes, cells: pd.DataFrame, others: Iterable[str] = ()) -> None:
@@ -114,18 +166,27 @@ def wrap(text: str, width: int) -> str:
     return "\n".join(textwrap.wrap(kept, width, break_on_hyphens=False))
 
 
+#: Inches of an axis beside another, before its labels take their room.
+_NARROWEST = 2.7
+
+
 def set_ticks(ax: Axes, values: Sequence[float]) -> None:
     """A tick at each value that has results, and room beyond the first and the last."""
     low, high = values[0], values[-1]
     if ax.get_xscale() == "log":
         margin = 1.12 if low < high else 1.6
         ax.set_xlim(low / margin, high * margin)
-        # Labels nearer than a ninth of the narrowest axis would run into each other.
-        gap = np.log(high * margin**2 / low) / 9
-        labelled = [values[0]]
+        # Labels nearer than a ninth of the narrowest axis would run into each other. The last one
+        # is kept, in place of those that are too near to it.
+        width = ax.get_figure().get_figwidth() * ax.get_position().width
+        gap = np.log(high * margin**2 / low) / (9 * max(1, width / _NARROWEST))
+        labelled = [low]
         for value in values[1:]:
             if np.log(value / labelled[-1]) >= gap:
                 labelled.append(value)
+        while len(labelled) > 1 and np.log(high / labelled[-1]) < gap:
+            labelled.pop()
+        labelled = list(dict.fromkeys([*labelled, high]))
     else:
         margin = 0.06 * (high - low) if low < high else 0.6
         ax.set_xlim(low - margin, high + margin)
@@ -135,8 +196,8 @@ def set_ticks(ax: Axes, values: Sequence[float]) -> None:
     ax.xaxis.set_minor_locator(NullLocator())
 
 
-def empty_panel(ax: Axes, reason: str) -> None:
-    """A panel that says in words why it shows nothing."""
+def say_empty(ax: Axes, reason: str) -> None:
+    """Write into a panel why it lacks what a reader would look for."""
     ax.text(
         0.5,
         0.5,
@@ -145,24 +206,40 @@ def empty_panel(ax: Axes, reason: str) -> None:
         ha="center",
         va="center",
         color="0.35",
+        bbox={"facecolor": "white", "edgecolor": "none"},
     )
     ax.set_xticks([])
+
+
+def empty_panel(ax: Axes, reason: str) -> None:
+    """A panel that says in words why it shows nothing."""
+    say_empty(ax, reason)
     ax.set_yticks([])
     ax.grid(False)
 
 
 def heat_map(
-    ax: Axes, shown: pd.DataFrame, row: str, column: str, label: str, scale: pd.Series | None = None
+    ax: Axes,
+    shown: pd.DataFrame,
+    row: str,
+    column: str,
+    label: str,
+    scale: pd.Series | None = None,
+    grid: tuple[Iterable[float], Iterable[float]] = ((), ()),
 ) -> None:
     """Means by two hyperparameters, `row` upwards and `column` (named `label`) to the right, each
     written into its field; the colours span the panel's own values, or those of `scale`, at least
-    0.1 of them."""
+    0.1 of them. grid: values of `row` and of `column` that have a place as well, grey where they
+    have no mean."""
     table = shown.assign(**{name: pd.to_numeric(shown[name]) for name in (row, column)})
-    table = table.pivot(index=row, columns=column, values="mean").sort_index(ascending=False)
+    table = table.pivot(index=row, columns=column, values="mean")
+    rows, columns = ({*own, *more} for own, more in zip(table.axes, grid, strict=True))
+    table = table.reindex(index=sorted(rows, reverse=True), columns=sorted(columns))
     values = table.to_numpy(dtype=float)
     spanned = values if scale is None else scale.to_numpy(dtype=float)
     low = np.nanmin(spanned)
     high = max(np.nanmax(spanned), low + 0.1)
+    ax.set_facecolor("0.9")
     ax.imshow(values, cmap="viridis", aspect="auto", vmin=low, vmax=high)
     for (y, x), value in np.ndenumerate(values):
         if np.isfinite(value):
@@ -295,13 +372,28 @@ def reason_of(dataset: str, context: Mapping) -> str:
     return f"{NOT_AVAILABLE}: {unavailable[dataset]}" if dataset in unavailable else NOT_REQUESTED
 
 
-def share_y(line: Sequence[Axes]) -> None:
-    """Equal accuracy limits in the panels of one dataset that have data."""
+def share_y(line: Sequence[Axes], stretch: float = math.inf) -> None:
+    """Equal accuracy limits in the panels of one dataset that have data; none if one of them would
+    span more than `stretch` times its own."""
     drawn = [ax for ax in line if ax.has_data() and ax.get_yticks().size]
     if len(drawn) > 1:
         limits = [ax.get_ylim() for ax in drawn]
-        for ax in drawn:
-            ax.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
+        low, high = min(low for low, _ in limits), max(high for _, high in limits)
+        if high - low <= stretch * min(above - below for below, above in limits):
+            for ax in drawn:
+                ax.set_ylim(low, high)
+
+
+#: Accuracies that a panel spans at least, in points: on less, noise looks like structure.
+LEAST_SPAN = 5
+
+
+def widen(ax: Axes) -> None:
+    """Limits that span `LEAST_SPAN`."""
+    low, high = ax.get_ylim()
+    room = max(0, LEAST_SPAN - (high - low)) / 2
+    if room:
+        ax.set_ylim(low - room, high + room)
 
 
 def not_shown(missing: Sequence[Mapping], shown: pd.DataFrame) -> str:
@@ -339,9 +431,9 @@ def not_shown(missing: Sequence[Mapping], shown: pd.DataFrame) -> str:
 
 
 def _names(names: Iterable[str]) -> str:
-    """Names, or of many how many: the report lists what is missing one by one."""
+    """Names, or of very many how many: the report lists what is missing one by one."""
     names = list(names)
-    return ", ".join(names) if len(names) <= 4 else f"{len(names)} lines ({names[0]} and others)"
+    return ", ".join(names) if len(names) <= 12 else f"{len(names)} lines ({names[0]} and others)"
 
 
 def seeds_of(shown: pd.DataFrame) -> str:
@@ -355,6 +447,44 @@ def seeds_of(shown: pd.DataFrame) -> str:
     if len(spans) == 1:
         return f"mean over {next(iter(spans))}"
     return "; ".join(f"mean over {span} on {', '.join(names)}" for span, names in spans.items())
+
+
+#: δ in brackets of its own, at the end of an axis title.
+_DELTA = re.compile(r"\s\(δ\s=\s[^;()]+\)$")
+
+
+def _label_once(line: Sequence[Axes]) -> None:
+    """The axis title of a line of panels once, below its middle, if it is the same for all; where
+    they differ in δ alone, δ goes into the panels' titles."""
+    if len(line) < 2:
+        return
+    labels = [ax.get_xlabel() for ax in line]
+    if len(set(labels)) > 1:
+        deltas = [_DELTA.search(label) for label in labels]
+        without = {_DELTA.sub("", label) for label in labels}
+        if len(without) > 1 or not all(deltas):
+            return
+        labels = list(without)
+        for ax, delta in zip(line, deltas, strict=True):
+            words = delta[0].replace("\u00a0", " ").replace("\n", " ").strip()
+            title = f"{ax.get_title()} {words}"
+            # A longer one would run into the title beside it.
+            ax.set_title(title if len(title) <= 52 else f"{ax.get_title()}\n{words}")
+    for ax in line:  # a blank keeps the room below each panel
+        ax.set_xlabel("\u00a0" + labels[0].count("\n") * "\n")
+    middle = line[len(line) // 2]
+    if len(line) % 2:
+        middle.set_xlabel(labels[0])
+        return
+
+    def room(renderer: Any) -> Bbox:
+        blank = middle.xaxis.label.get_window_extent(renderer)
+        edges = line[0].get_window_extent().x0, line[-1].get_window_extent().x1
+        return Bbox([[edges[0], blank.y0], [edges[1], blank.y1]])
+
+    # As the title of one panel it would stand below that panel's middle.
+    title = middle.annotate(labels[0], (0.5, 1), xycoords=room, ha="center", va="top")
+    title.set(in_layout=False, annotation_clip=False, fontsize=middle.xaxis.label.get_fontsize())
 
 
 def finish(
@@ -375,16 +505,15 @@ def finish(
     handles: dict[str, object] = {}
     for line in axes:
         drawn = [ax for ax in line if ax.get_xlabel()]
-        if drawn:
-            drawn[0].set_ylabel("accuracy, %")
-        for ax in drawn:
-            for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
-                handles.setdefault(label, handle)
-        # What all panels of a line say of ε stands once, below the middle one.
-        if len(drawn) % 2 and len({ax.get_xlabel() for ax in line}) == 1:
-            for ax in drawn:
-                if ax is not drawn[len(drawn) // 2]:
-                    ax.set_xlabel("")
+        for left, ax in zip([None, *drawn], drawn, strict=False):
+            # A title on a panel says as well that its scale is not that of the panel to its left.
+            if left is None or ax.get_ylim() != left.get_ylim():
+                ax.set_ylabel("accuracy, %")
+            beside = set(ax.get_shared_x_axes().get_siblings(ax)) - {ax}
+            for part in (ax, *beside):  # with a second axis that it may have
+                for handle, label in zip(*part.get_legend_handles_labels(), strict=True):
+                    handles.setdefault(label, handle)
+        _label_once(drawn)
     # Lines of text that a figure has no room for yet: those of the legend beyond three, of the
     # longest axis title of each row of panels beyond three, of the remark beyond one.
     lines = sum(max(0, max(ax.get_xlabel().count("\n") + 1 for ax in row) - 3) for row in axes)
@@ -405,13 +534,17 @@ def finish(
         )
     older = LATTICE_NOTE if (shown.get("noise") == OLDER_NOISE).any() else ""
     refuted = "refuted" in set(shown.get("epsilon_status", ()))
+    kinds = {part.get_label() for ax in figure.axes for part in (*ax.collections, *ax.patches)}
+    intervals = [name for label, name in ((BAND, "bands"), (BAR, "bars")) if label in kinds]
     also = [
-        seeds_of(shown),
+        seeds_of(shown) + (f" (small markers: fewer than {FEW_SEEDS})" if SMALL in kinds else ""),
+        f"{' and '.join(intervals)}: 95 % intervals" if intervals else "",
         older,
         "ε that holds under a refuted claim: none" if refuted else "",
         not_shown(missing, shown),
     ]
     if any("setting" in cell for cell in missing):  # the comparison itself is not whole
         also.insert(0, also.pop())
-    lines += max(0, style.footnote(figure, said, [phrase for phrase in also if phrase]) - 1)
+    told = [*said, *weights_alone(shown)]
+    lines += max(0, style.footnote(figure, told, [phrase for phrase in also if phrase]) - 1)
     figure.set_figheight(figure.get_figheight() + 0.17 * lines)

@@ -15,8 +15,9 @@ from matplotlib.figure import Figure
 from graphdp.paper import style
 from graphdp.paper.accuracy import ACCURACY_EXPERIMENT, accuracy_table
 from graphdp.paper.cells import expected_cells, missing_reason, study_datasets
-from graphdp.paper.labels import edge_free_methods, method_label
+from graphdp.paper.labels import as_implemented, edge_free_methods, method_label
 from graphdp.paper.panels import (
+    BAND,
     Compared,
     claims,
     claims_title,
@@ -30,6 +31,7 @@ from graphdp.paper.panels import (
     share_y,
     summary_of,
     unavailable_in,
+    widen,
 )
 from graphdp.privacy.protection import is_private
 
@@ -40,8 +42,13 @@ PRIVATE_LEVELS = ("edge", "node")
 ACCURACY_CAPTION = (
     "Accuracy against ε at edge level (left) and node level (right), or at the one level that the "
     "study has. Bands are 95 % bootstrap intervals over seeds; horizontal lines are methods "
-    "without privacy or without edges."
+    "without privacy or without edges. A target ε is what noise is calibrated to, for some methods "
+    "by a claim that is refuted."
 )
+
+
+#: The factor between ε at which methods of one ε stand.
+_APART = 1.12
 
 
 @dataclass(frozen=True)
@@ -74,9 +81,12 @@ def accuracy_figure(rows: pd.DataFrame, context: Mapping) -> Figure:
         figure, axes, titled = style.titled_panels([f"{d}, {level} level" for d, level in places])
         for (dataset, level), ax in zip(places, titled, strict=True):
             _accuracy_panel(ax, table[table["dataset"] == dataset], dataset, level, context)
+            if ax.has_data():
+                widen(ax)
         if len(levels) > 1:
             for line in axes:
-                share_y(line)
+                # One level's lines would lie on each other on a scale far beyond their own.
+                share_y(line, stretch=2)
         missing = table[table["mean"].isna() & ~table["dataset"].isin(unavailable_in(context))]
         shown = table[table["mean"].notna()]
         said = claims(shown[shown["epsilon"] != "0"])
@@ -178,27 +188,29 @@ def _accuracy_panel(
         asked = next((cell for cell in cells if cell[0] == dataset and cell[2] == level), None)
         empty_panel(ax, missing_reason(asked, context) if asked else reason_of(dataset, context))
         return
-    methods = private["method"].nunique()
-    # At a single ε there is no line to follow: equal accuracies would hide each other.
-    apart = 1.12 if private["epsilon"].nunique() == 1 else 1.0
-    for place, (method, line) in enumerate(private.groupby("method", sort=False)):
-        shift = apart ** (place - (methods - 1) / 2)
+    budgets = private.groupby("method", sort=False)["epsilon"].nunique()
+    alone = list(budgets.index[budgets == 1])
+    for method, line in private.groupby("method", sort=False):
+        # At a single ε there is no line to follow: equal accuracies would hide each other.
+        place = alone.index(method) - (len(alone) - 1) / 2 if method in alone else 0
+        shift = _APART**place
         line = line.assign(x=line["epsilon"].astype(float) * shift).sort_values("x")
-        colour, marker = style.method_style(method)
         label = method_label(method, level)
-        draw_line(ax, line["x"], line, label=label, color=colour, marker=marker)
+        draw_line(ax, line["x"], line, label=label, **style.method_look(method))
     flat = shown[
         (~shown["level"].map(is_private).astype(bool) & ~shown["method"].isin(edge_free_methods()))
         | ((shown["level"] == level) & (shown["epsilon"] == "0"))
     ]
     for line in flat.itertuples():
         colour, _ = style.method_style(line.method)
-        dashes = ":" if is_private(line.level) else "--"
+        dashes = "-." if line.method in as_implemented() else "--"
+        dashes = ":" if is_private(line.level) else dashes
         ax.axhline(
             line.mean, color=colour, linestyle=dashes, label=method_label(line.method, line.level)
         )
         if np.isfinite(line.ci_low):
-            ax.axhspan(line.ci_low, line.ci_high, color=colour, alpha=0.12, linewidth=0)
+            band = {"alpha": 0.12, "linewidth": 0, "label": BAND}
+            ax.axhspan(line.ci_low, line.ci_high, color=colour, **band)
     printed = table[table["published_mean"].notna() & (table["level"] == level)]
     printed = printed[printed["epsilon"].astype(float) > 0]
     for line in printed.itertuples():
@@ -217,17 +229,26 @@ def lines_by_epsilon(
     ax: Axes, summary: pd.DataFrame, x: str, level: str, tokens: Sequence[str]
 ) -> None:
     """One line per ε, which looks the same wherever it is one of `tokens`, and per method, where
-    there are several: dashes tell these apart."""
+    there are several: dashes tell these apart. Lines stand a little apart with bars for their
+    intervals: of seven bands over each other none can be read."""
+    log = ax.get_xscale() == "log"
+    at = summary[x].astype(float)
+    at = np.unique(np.log(at) if log else at)
+    step = 0.06 * (np.diff(at).min() if len(at) > 1 else 1)
     colours = dict(zip(tokens, style.series_colours(len(tokens)), strict=True))
     methods = list(dict.fromkeys(summary["method"]))
-    for (method, epsilon), line in sorted(
+    lines = sorted(
         summary.groupby(["method", "epsilon"], sort=False),
         key=lambda named: (methods.index(named[0][0]), float(named[0][1])),
-    ):
+    )
+    for number, ((method, epsilon), line) in enumerate(lines):
         line = line.sort_values(x)
+        apart = step * (number - (len(lines) - 1) / 2)
+        shown_at = line[x].astype(float)
+        shown_at = shown_at * np.exp(apart) if log else shown_at + apart
         label = f"{epsilon}, {method_label(method, level)}" if len(methods) > 1 else epsilon
         look = {
             "marker": style.SERIES_MARKERS[tokens.index(epsilon) % len(style.SERIES_MARKERS)],
             "linestyle": ("-", "--", ":", "-.")[methods.index(method) % 4],
         }
-        draw_line(ax, line[x].astype(float), line, label=label, color=colours[epsilon], **look)
+        draw_line(ax, shown_at, line, bars=True, label=label, color=colours[epsilon], **look)

@@ -121,10 +121,9 @@ def scorecard_figure(rows: pd.DataFrame, context: Mapping) -> Figure:
 def _differences(ax: Axes, cells: pd.DataFrame) -> None:
     ax.set_title("ours minus the paper's accuracy, same dataset")
     for y, line in enumerate(cells.itertuples()):
-        colour, marker = style.method_style(line.method)
         spread = [[line.mean - line.ci_low], [line.ci_high - line.mean]]
         bar = None if np.isnan(line.ci_low) else spread
-        ax.errorbar([line.difference], [y], xerr=bar, color=colour, marker=marker)
+        ax.errorbar([line.difference], [y], xerr=bar, **style.method_look(line.method))
     ax.axvline(0, color="0.3", linewidth=0.8)
     names = [
         f"{line.dataset}, {method_label(line.method, line.level)}, "

@@ -19,6 +19,8 @@ SERIES_MARKERS = ("o", "s", "^", "p", "v", "P", "X", "*")
 
 #: What a paper prints: an open diamond, which is no method's marker.
 PRINTED = {"color": "#1c2330", "marker": "D", "markerfacecolor": "none", "linestyle": "none"}
+#: A method as its authors' code runs it, and other lines whose ε is a claim that fails.
+AS_IMPLEMENTED = {"linestyle": "--", "markerfacecolor": "white"}
 _FILLING = 0.35  # of a colour on white
 
 PANEL_WIDTH, PANEL_HEIGHT = 3.9, 2.9  # inches, labels included
@@ -58,11 +60,19 @@ def method_style(method: str) -> tuple[str, str]:
     return cards()[method].look if method in cards() else _OTHER
 
 
+def method_look(method: str) -> dict[str, str]:
+    """How a line of a method is drawn; its authors' code is told apart by `AS_IMPLEMENTED`."""
+    colour, marker = method_style(method)
+    variant = method in cards() and cards()[method].as_implemented_of
+    return {"color": colour, "marker": marker} | (AS_IMPLEMENTED if variant else {})
+
+
 def printed_look(method: str) -> dict[str, object]:
-    """`PRINTED` where several methods are printed in a panel: filled in the method's colour."""
-    colour = mpl.colors.to_rgb(method_style(method)[0])
-    pale = tuple(1 - _FILLING * (1 - part) for part in colour)
-    return PRINTED | {"markerfacecolor": pale}
+    """`PRINTED` where several methods are printed in a panel: in the method's colour, pale inside,
+    which alone would not tell orange from brown."""
+    colour = method_style(method)[0]
+    pale = tuple(1 - _FILLING * (1 - part) for part in mpl.colors.to_rgb(colour))
+    return PRINTED | {"color": colour, "markerfacecolor": pale}
 
 
 def series_colours(count: int) -> Sequence[tuple[float, float, float]]:

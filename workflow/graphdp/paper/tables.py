@@ -1,6 +1,5 @@
 """Tables as functions of rows: a tidy frame for machines, and its printed form for people."""
 
-import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +20,13 @@ from graphdp.paper.accuracy import (
 )
 from graphdp.paper.attack import read_attacks
 from graphdp.paper.cells import known
-from graphdp.paper.labels import epsilon_label, method_label, notes, reading_title
+from graphdp.paper.labels import (
+    covers_weights_alone,
+    epsilon_label,
+    method_label,
+    notes,
+    reading_title,
+)
 from graphdp.paper.orderings import (
     ORDERING_NUMBERS,
     attack_orderings_table,
@@ -205,10 +210,7 @@ def _weights_alone_note(cells: Sequence[Mapping]) -> str:
     cells: mappings with method, level and hyperparameters (JSON).
     """
     names = {
-        method_label(cell["method"], cell["level"])
-        for cell in cells
-        if (its := registry.cards().get(cell["method"]))
-        and its.weights_alone(cell["level"], json.loads(cell["hyperparameters"]))
+        method_label(cell["method"], cell["level"]) for cell in cells if covers_weights_alone(cell)
     }
     if not names:
         return ""

@@ -220,7 +220,7 @@ CARDS = (
         plan=official_plan_settings,
         analyses=f"{PLAN}:published_analyses",
         stages=(Stage("fit", "graphdp.methods.dpa.official:fit", settings=whole, store=ROWS),),
-        look=("#aa4499", ">"),
+        look=("#332288", ">"),
         as_implemented_of="dpa",
         last_epoch=("none", "node"),
         words=WORDS,

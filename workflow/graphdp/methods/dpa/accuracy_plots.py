@@ -11,7 +11,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from graphdp.methods.dpa.graph_panels import (
-    CLAIMED,
     COLUMNS,
     Drawn,
     absent_cells,
@@ -49,12 +48,13 @@ from graphdp.paper.panels import (
     heat_map,
     set_ticks,
     unavailable_in,
+    widen,
 )
 from graphdp.paper.rows import HYPERPARAMETER_PREFIX
 from graphdp.paper.select import select_best, summarise
 
 #: Of the network without a graph, whichever method it is compared with.
-_WITHOUT_LOOK = {"color": "#333333", "marker": "o"}
+_WITHOUT_LOOK = {"color": "#777777", "marker": "o"}
 
 # --- Figures 3 to 7 -------------------------------------------------------------------------------
 
@@ -139,17 +139,25 @@ def _by_settings(
     return summary.assign(**{name: pd.to_numeric(summary[name]) for name in by})
 
 
+def _asked(context: Mapping, experiment: str, dataset: str, name: str) -> list[float]:
+    """The values of a hyperparameter that the study asks for on a graph."""
+    specs = context.get("experiments", {}).get(experiment, [])
+    mine = [spec for spec in specs if dataset in spec.get("datasets", [dataset])]
+    return sorted({value for spec in mine for value in spec[name]})
+
+
 def _untrained(
-    shown: pd.DataFrame, context: Mapping, experiment: str, names: Sequence[str]
+    shown: pd.DataFrame, context: Mapping, experiment: str, names: Sequence[str], colour: str = ""
 ) -> list[str]:
-    """How many settings of the graphs that are shown have no result, for the remark."""
+    """How many settings of the graphs that are shown have no result, for the remark. colour: in
+    which they are drawn."""
     asked = 0
     for dataset in set(shown["dataset"]):
         for spec in context.get("experiments", {}).get(experiment, []):
             if dataset in spec.get("datasets", [dataset]):
                 asked += len(spec["epsilon"]) * math.prod(len(spec[name]) for name in names)
     lacking = asked - len(shown)
-    return [f"{lacking} of {asked} settings have no result"] if lacking > 0 else []
+    return [f"{lacking} of {asked} settings have no result{colour}"] if lacking > 0 else []
 
 
 def figure8(rows: pd.DataFrame, context: Mapping) -> Figure:
@@ -157,6 +165,10 @@ def figure8(rows: pd.DataFrame, context: Mapping) -> Figure:
     line = implemented(experiments=("layers",))
     by = ("feature_layers", "label_layers")
     shown = _by_settings(rows, context, line, by)
+    # A single setting, which other figures train as well, compares nothing.
+    settings = shown.groupby("dataset")["hyperparameters" if len(shown) else "mean"].nunique()
+    alone = list(settings.index[settings == 1])
+    shown = shown[~shown["dataset"].isin(alone)]
     with style.theme():
         datasets = [name for name in study_datasets(context) if name in set(shown["dataset"])]
         figure, axes = style.panels(max(len(datasets), 1), 2)
@@ -170,10 +182,16 @@ def figure8(rows: pd.DataFrame, context: Mapping) -> Figure:
                     empty_panel(ax, why_not(dataset, line, context))
                 else:
                     columns = (HYPERPARAMETER_PREFIX + name for name in by)
-                    heat_map(ax, mine, *columns, "l_y, rounds of labels")
+                    scale = shown.loc[shown["dataset"] == dataset, "mean"]
+                    grid = tuple(_asked(context, "layers", dataset, name) for name in by)
+                    heat_map(ax, mine, *columns, "l_y, rounds of labels", scale, grid)
         told = [claims_title(shown, "ε")] if len(shown) else []
-        told += _untrained(shown, context, "layers", by)
-        finish(figure, axes, [""], absent_cells(shown, [line], context), shown, told)
+        told += _untrained(shown, context, "layers", by, colour=" (grey)")
+        absent = absent_cells(shown, [line], context)
+        for cell in absent:
+            if cell["dataset"] in alone:
+                cell["missing_reason"] = "a single setting"
+        finish(figure, axes, [""], absent, shown, told)
         for ax in (ax for row in axes for ax in row if ax.get_ylabel()):
             ax.set_ylabel("l_h, rounds of features")
         return figure
@@ -203,19 +221,21 @@ def against(
             colours = style.series_colours(len(tokens))
             for dataset, ax in zip(datasets, titled, strict=False):
                 mine = shown[shown["dataset"] == dataset]
-                values = sorted(set(mine[column]))
+                values = sorted({*mine[column], *_asked(context, experiment, dataset, name)})
                 for token, colour, marker in zip(
                     tokens, colours, style.SERIES_MARKERS, strict=False
                 ):
                     own = mine[mine["epsilon"] == token].sort_values(column)
-                    look = {"color": colour, "marker": marker, **CLAIMED}
+                    look = {"color": colour, "marker": marker, **style.AS_IMPLEMENTED}
                     x = own[column].map(values.index) if even else own[column]
                     draw_line(ax, x, own, label=f"claimed ε = {token}", **look)
                 if even:
                     ax.set_xticks(range(len(values)), [f"{value:g}" for value in values])
+                    ax.set_xlim(-0.3, len(values) - 0.7)
                 else:
                     set_ticks(ax, values)
                 ax.set_xlabel(f"{label} ({deltas_of(mine)})")
+                widen(ax)
                 if beside:
                     beside(ax)
             told = [*said_of(shown), *_untrained(shown, context, experiment, (name,))]
@@ -228,9 +248,9 @@ def against(
 def dummies(ax: Axes) -> None:
     """How many dummies a node gets at each r, as bars: 1 / r, as the code draws them (equation 27
     would give (1 - r) / r)."""
-    other, rates = ax.twinx(), ax.get_xticks()
-    other.bar(rates, [1 / rate for rate in rates], width=0.06, color="0.87", zorder=0)
-    other.set_ylabel("dummies of a node")
+    other, rates, name = ax.twinx(), ax.get_xticks(), "dummies of a node"
+    other.bar(rates, [1 / rate for rate in rates], width=0.06, color="0.87", zorder=0, label=name)
+    other.set_ylabel(name)
     other.grid(False)
     ax.set_zorder(other.get_zorder() + 1)
     ax.patch.set_visible(False)
@@ -243,7 +263,7 @@ figure10 = against("dummies", "dummy_rate", "r", beside=dummies)
 # --- beyond the paper -----------------------------------------------------------------------------
 
 _NO_GRAPH = Drawn(NO_GRAPH, "no graph, no noise", _WITHOUT_LOOK)
-_ROUND = {"linestyle": "-.", "markersize": 6, "markerfacecolor": "white"}
+_ROUND = {"linestyle": "-.", "marker": "^"}  # hollow is what has no ε that holds
 
 
 def of_graph(dataset: str) -> Callable[[pd.DataFrame, Mapping], Figure]:

@@ -91,7 +91,7 @@ FIGURES: dict[str, Drawing] = {
     "dpa_figure8": Drawing(
         "DPA-GNN Figure 8",
         drawn.figure8,
-        "Accuracy by rounds of features and labels; each panel has its own scale. The paper chose "
+        "Accuracy by rounds of features and labels; each graph has its own scale. The paper chose "
         f"its rounds by this figure's accuracies. {_REFUTED} {_NO_VALUES}",
     ),
     "dpa_figure9": Drawing(

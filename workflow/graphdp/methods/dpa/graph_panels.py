@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from graphdp.methods.dpa.paper_tables import Line
 from graphdp.paper import style
 from graphdp.paper.cells import NO_METHOD, missing_reason, study_datasets
-from graphdp.paper.labels import as_implemented, delta_text
+from graphdp.paper.labels import delta_text
 from graphdp.paper.panels import (
     claims,
     claims_title,
@@ -19,13 +19,13 @@ from graphdp.paper.panels import (
     empty_panel,
     finish,
     reason_of,
+    say_empty,
     set_ticks,
     share_y,
     unavailable_in,
+    widen,
 )
 
-#: Of a line whose ε is a claim.
-CLAIMED = {"linestyle": "--", "markerfacecolor": "white"}
 Where = Callable[[Mapping], float]
 #: Draws what else a panel shows: (its axes, the graph, the side, the study's context).
 Beside = Callable[[Axes, str, str, Mapping], None]
@@ -60,17 +60,15 @@ COLUMNS = [
 
 
 def of_method(line: Line, name: str = "", **look: Any) -> Drawn:
-    """A line in its method's colour: dashed and hollow where its ε is a claim."""
-    colour, marker = style.method_style(line.method)
-    claimed = CLAIMED if line.method in as_implemented() else {}
-    return Drawn(line, name or line.title, {"color": colour, "marker": marker, **claimed, **look})
+    """A line with its method's look."""
+    return Drawn(line, name or line.title, style.method_look(line.method) | look)
 
 
 def series(lines: Sequence[tuple[str, Line, Where]]) -> tuple[Drawn, ...]:
     """Lines of one method as its authors' code runs it, told apart by ordered colours."""
     colours = style.series_colours(len(lines))
     return tuple(
-        Drawn(line, name, {"color": colour, "marker": marker, **CLAIMED}, x)
+        Drawn(line, name, {"color": colour, "marker": marker, **style.AS_IMPLEMENTED}, x)
         for (name, line, x), colour, marker in zip(
             lines, colours, style.SERIES_MARKERS, strict=False
         )
@@ -116,7 +114,7 @@ def by_graph_and_side(
             places = [(name, side) for name in datasets for side in sides]
             for (dataset, side), ax in zip(places, titled, strict=True):
                 mine = {one: cells[one][cells[one]["dataset"] == dataset] for one in sides[side]}
-                _panel(ax, mine, label, log, dataset, first, context)
+                _panel(ax, mine, label, log, dataset, context)
                 if beside and ax.get_xlabel():
                     beside(ax, dataset, side, context)
             if len(sides) > 1:
@@ -135,13 +133,13 @@ def _panel(
     label: str,
     log: bool,
     dataset: str,
-    first: Line,
     context: Mapping,
 ) -> None:
     drawn = _together(cells.values())
     placed = drawn[drawn["level"] != "none"]
+    lines = sorted((one.line for one in cells), key=lambda line: line.level == "none")
     if drawn.empty:
-        empty_panel(ax, why_not(dataset, first, context))
+        empty_panel(ax, why_not(dataset, lines[0], context))
         return
     for one, mine in cells.items():
         if one.line.level == "none" and len(mine):
@@ -149,13 +147,18 @@ def _panel(
             ax.axhline(mine["mean"].iloc[0], label=one.name, linestyle=":", color=colour)
         elif len(mine):
             mine = mine.sort_values("x")
-            draw_line(ax, mine["x"], mine, label=one.name, **one.look)
+            refuted = set(mine["epsilon_status"]) == {"refuted"}
+            look = {**one.look, **(style.AS_IMPLEMENTED if refuted else {})}
+            draw_line(ax, mine["x"], mine, label=one.name, **look)
+    widen(ax)
     if log:
         ax.set_xscale("log")
-    if len(placed):
-        set_ticks(ax, sorted(set(placed["x"])))
-    else:
+    if placed.empty and lines[0].level != "none":  # it has no more than lines without privacy
+        say_empty(ax, why_not(dataset, lines[0], context))
+    if placed.empty:
         ax.set_xticks([])
+        return
+    set_ticks(ax, sorted(set(placed["x"])))
     title = claims_title(placed, label, details=False)
     ax.set_xlabel(title if label == "ε" else f"claimed {label} ({deltas_of(placed)})")
 

@@ -183,7 +183,7 @@ CARDS = (
         plan=plan_settings,
         analyses=f"{PLAN}:implemented_analyses",
         stages=STAGES,
-        look=("#ca9161", "X"),
+        look=("#cc78bc", "X"),
         as_implemented_of="dpdgc",
         words=WORDS,
     ),

@@ -65,7 +65,7 @@ def table2(rows: pd.DataFrame, context: Mapping) -> Figure:
         datasets = list(dict.fromkeys(table["dataset"])) or study_datasets(context)
         figure, axes, titled = style.titled_panels(datasets)
         shown = table[table["mean"].notna()]
-        once = _claims_agree(shown, shown["dataset"])
+        once = _claims_agree(shown)
         for dataset, ax in zip(datasets, titled, strict=True):
             cells = table[table["dataset"] == dataset]
             if cells["mean"].isna().all():
@@ -130,7 +130,7 @@ def _decoupled(
 ) -> Figure:
     """Accuracy against `position(cell)`: DPDGC as corrected beside DPDGC as implemented (hollow),
     and its baselines, each method in its colour; a panel per level, or (`by_level` false) one for
-    all levels, which lines tell apart.
+    all levels.
 
     A cell without a position is a horizontal line. panels: dataset -> its panel; default: one each.
     read_off: points of the paper's figure, as `read_published` has them.
@@ -149,8 +149,7 @@ def _decoupled(
         titles = [f"{name}, {_level_title(level)}" if level else name for name, level in places]
         figure, axes, titled = style.titled_panels(titles)
         mine = summary[summary["dataset"].isin(list(panels))]
-        at = [f"{panels[cell.dataset]} {cell.level if apart else ''}" for cell in mine.itertuples()]
-        once = _claims_agree(mine, pd.Series(at, index=mine.index, dtype=object))
+        once = _claims_agree(mine)
         for (name, level), ax in zip(places, titled, strict=True):
             datasets = [dataset for dataset, panel in panels.items() if panel == name]
             shown = _of_level(summary[summary["dataset"].isin(datasets)], level)
@@ -165,7 +164,10 @@ def _decoupled(
                 if read_off is not None:
                     _draw_read_off(ax, read_off.merge(shown[[*CELL]]), position)
                 room = 46 if len(titled) > 1 else 80
-                ax.set_xlabel(wrap(claims_title(shown, label, details=not once), room))
+                x = pd.Series(map(position, shown.to_dict("records")), shown.index, dtype=float)
+                known = None if label == "ε" or x.isna().any() else x
+                title = claims_title(shown, label, details=not once, places=known)
+                ax.set_xlabel(wrap(title, room))
         if apart:  # the levels of a graph beside each other
             for name in names:
                 share_y([ax for place, ax in zip(places, titled, strict=True) if place[0] == name])
@@ -194,10 +196,6 @@ def _of_level(cells: pd.DataFrame, level: str | None) -> pd.DataFrame:
     return cells[own]
 
 
-#: Lines by level, in the panel that shows several.
-_DASHES = {"none": ":", "edge": "-.", "k": "-", "node": "--"}
-
-
 def _decoupled_panel(
     ax: Axes,
     cells: pd.DataFrame,
@@ -209,25 +207,19 @@ def _decoupled_panel(
     cells = cells.assign(x=[position(cell) for cell in cells.to_dict("records")])
     kinds = cells["level"].map(level_kind)
     ordered = list(dict.fromkeys(cells["method"]))
-    several = not by_level and kinds.nunique() > 1
     for (method, kind), line in sorted(
         cells.groupby(["method", kinds], sort=False),
         key=lambda named: (ordered.index(named[0][0]), level_order(named[1]["level"].iloc[0])),
     ):
-        colour, marker = style.method_style(method)
+        look = style.method_look(method)
         name = method_name(method) if apart else method_label(method, line["level"].iloc[0])
         if not by_level and kind == "k":
             name = re.sub(r"-N\d+", "-Nk", name)
         if line["x"].isna().all():
-            ax.axhline(line["mean"].iloc[0], color=colour, linestyle=":", label=name)
+            ax.axhline(line["mean"].iloc[0], color=look["color"], linestyle=":", label=name)
             continue
-        shape = {"linestyle": _DASHES[kind] if several else "-"}
-        if method in as_implemented():
-            shape["markerfacecolor"] = "white"
-        elif method in as_implemented().values():
-            shape["linewidth"] = 2.0
         line = line.sort_values("x")
-        draw_line(ax, line["x"], line, label=name, color=colour, marker=marker, **shape)
+        draw_line(ax, line["x"], line, label=name, **look)
     if label == "ε":
         ax.set_xscale("log")
     set_ticks(ax, sorted(set(cells["x"].dropna().astype(float))))
@@ -236,26 +228,23 @@ def _decoupled_panel(
 def _draw_read_off(
     ax: Axes, printed: pd.DataFrame, position: Callable[[Mapping], float | None]
 ) -> None:
-    """Diamonds filled in their methods' colours, with what they may be misread by."""
+    """Diamonds in their methods' colours, with what they may be misread by."""
     for (method, _), points in printed.groupby(["method", "level"], sort=False):
         ax.errorbar(
             [position(cell) for cell in points.to_dict("records")],
             points["mean"],
             yerr=points["ci"],
             markersize=7,
-            label="authors' picture (± 2)",
+            label=f"{method_name(as_implemented().get(method, method))}, authors' picture (± 2)",
             **style.printed_look(method),
         )
 
 
-def _claims_agree(shown: pd.DataFrame, panels: pd.Series) -> bool:
-    """Whether several panels say the same of the ε of a method's level, but for δ.
-
-    panels: the panel of each cell.
-    """
+def _claims_agree(shown: pd.DataFrame) -> bool:
+    """Whether all panels say the same of the ε of a method's level, but for δ."""
     by_place = shown[shown["level"] != "none"].groupby(["method", "level"])
     claims_made = by_place[["epsilon_basis", "epsilon_status", "adjacency"]].nunique()
-    return panels.nunique() > 1 and bool(claims_made.le(1).all(axis=None))
+    return bool(claims_made.le(1).all(axis=None))
 
 
 def _levels_panel(
@@ -268,7 +257,6 @@ def _levels_panel(
         x=[at[place] for place in zip(cells["level"], cells["epsilon"], strict=True)]
     )
     for number, method in enumerate(methods):
-        colour, marker = style.method_style(method)
         mine = cells[cells["method"] == method]
         name = method_name(method)
         if method in as_implemented():
@@ -288,11 +276,8 @@ def _levels_panel(
             found["x"] - 0.4 + (number + 1.5) * step,
             found["mean"],
             yerr=np.nan_to_num(np.array(bars, dtype=float)),
-            color=colour,
-            marker=marker,
-            markerfacecolor="white" if method in as_implemented() else colour,
-            linestyle="none",
             label=name,
+            **style.method_look(method) | {"linestyle": "none"},
         )
     for x in range(len(places) - 1):
         ax.axvline(x + 0.5, color="0.85", linewidth=0.8)

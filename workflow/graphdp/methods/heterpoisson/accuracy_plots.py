@@ -40,7 +40,7 @@ from graphdp.paper.select import select_best, summarise
 #: Whose print stands beside graphs that the paper has with other features.
 STANDS_BESIDE = {"facebook-pages": "facebook-pages-128", "twitch-de": "twitch-de-128"}
 #: Of the network without neighbours, which is the same method.
-_WITHOUT_LOOK = "#333333", "o"
+_WITHOUT_LOOK = {"color": "#333333", "marker": "o"}
 _CHOICE = "as implemented: the M that is best on test nodes, as its code"
 #: The convolution of Figures 5, 6 and 10, which the paper does not name.
 SHOWN_CONVOLUTION = "sage"
@@ -229,12 +229,12 @@ def _nothing() -> pd.DataFrame:
 
 
 def _look(line: Line) -> dict[str, str]:
-    """How a line is drawn: one whose ε is a claim is dashed and hollow."""
-    colour, marker = _WITHOUT_LOOK if line is WITHOUT else style.method_style(line.method)
-    claimed = {"linestyle": "--", "markerfacecolor": "white"}
-    return {"color": colour, "marker": marker} | (
-        {} if line.method == CORRECTED.method else claimed
-    )
+    """How a line is drawn: hollow and not solid if its ε is a claim, of the code or the paper."""
+    if line is WITHOUT:
+        return _WITHOUT_LOOK
+    look = style.method_look(line.method)
+    published = {"linestyle": ":", "markerfacecolor": "white"}
+    return look | (published if line.method == AS_PUBLISHED.method else {})
 
 
 def _plot(ax: Axes, cells: pd.DataFrame, name: str, look: Mapping[str, str]) -> None:

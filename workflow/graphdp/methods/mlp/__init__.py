@@ -87,7 +87,7 @@ CARDS = (
         plan=plan_settings,
         analyses="graphdp.methods.mlp.plan:naive_analyses",
         stages=NAIVE_STAGES,
-        look=("#ece133", "H"),
+        look=("#999933", "H"),
         examples=(
             "--level node --epsilon 2 --delta 2.41e-5 --train-nodes 15773 --batch-size 2048 "
             "--epochs 5",
@@ -103,7 +103,7 @@ CARDS = (
         plan=plan_settings,
         analyses="graphdp.methods.mlp.plan:naive_implemented",
         stages=NAIVE_STAGES,
-        look=("#999933", "d"),
+        look=("#999933", "H"),
         as_implemented_of="naive",
         reads_edges=False,
         level_titles=_NAIVE_TITLES,
