@@ -9,6 +9,7 @@ import yaml
 from graphdp import config, config_reference
 from graphdp.errors import GraphDPError
 from graphdp.workflow import asked as asked_for
+from graphdp.workflow import preflight
 from graphdp.workflow.grid import Grid
 
 ROOT = Path(__file__).parent.parent
@@ -319,3 +320,12 @@ def test_schema_and_reference_are_generated_from_the_types():
     """Fails when a type changes and `python -m graphdp.config` was not run."""
     assert json.loads((ROOT / "config/schema.json").read_text()) == config_reference.schema()
     assert (ROOT / "config/README.md").read_text() == config_reference.reference()
+
+
+def test_a_part_of_a_study_keeps_what_is_of_a_dataset(monkeypatch):
+    """Of its entries none may take a value of `per_dataset` that the whole study needs."""
+    monkeypatch.chdir(ROOT)
+    whole = yaml.safe_load((ROOT / "config/papers/dpa-gnn.yaml").read_text())
+    assert "label_layers" in whole["per_dataset"]["cora"]
+    part = preflight.prepare(whole | {"datasets": ["cora"], "only": ["central"]}).study
+    assert set(part.experiments) == {"central"} and part.entries_of("cora")
