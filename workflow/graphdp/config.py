@@ -6,7 +6,6 @@
 Nothing here imports torch: every start of Snakemake reads this module.
 """
 
-import argparse
 import itertools
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -23,6 +22,7 @@ from pydantic import (
 )
 
 from graphdp import private
+from graphdp.commands import without_arguments
 from graphdp.config_checks import known_names, known_values, one_analysis
 from graphdp.config_errors import first_fault, unknown
 from graphdp.config_types import (
@@ -386,9 +386,5 @@ def main(folder: str = "config") -> None:
 
 
 if __name__ == "__main__":
-    argparse.ArgumentParser(
-        prog="python -m graphdp.config",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    ).parse_args()  # none but --help
+    without_arguments("graphdp.config", __doc__)
     main()

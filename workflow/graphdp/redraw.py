@@ -12,7 +12,6 @@ docs that stands between
 rows and libraries give equal bytes. New rows need no more than this command.
 """
 
-import argparse
 import math
 import re
 import sys
@@ -29,6 +28,7 @@ from PIL import Image
 
 from graphdp import io, noise
 from graphdp.audit import outcomes
+from graphdp.commands import without_arguments
 from graphdp.errors import GraphDPError
 from graphdp.paper import coverage as runs
 from graphdp.paper import overview, style
@@ -321,11 +321,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    argparse.ArgumentParser(
-        prog="python -m graphdp.redraw",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    ).parse_args()  # none but --help
+    without_arguments("graphdp.redraw", __doc__)
     try:
         main()
     except GraphDPError as error:

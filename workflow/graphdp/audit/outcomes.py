@@ -6,7 +6,6 @@ ships what `snakemake audit` left in `results/audit`: a line for each claim, of 
 draws the figure of the documentation.
 """
 
-import argparse
 import gzip
 import json
 import os
@@ -24,6 +23,7 @@ from matplotlib.transforms import blended_transform_factory
 
 from graphdp import io
 from graphdp.audit import claims, detectable
+from graphdp.commands import without_arguments
 from graphdp.errors import GraphDPError
 from graphdp.methods import registry
 from graphdp.paper import printing, style
@@ -317,11 +317,7 @@ def write(
 
 
 if __name__ == "__main__":
-    argparse.ArgumentParser(
-        prog="python -m graphdp.audit.outcomes",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    ).parse_args()  # none but --help
+    without_arguments("graphdp.audit.outcomes", __doc__)
     try:
         ship(Path("results/audit"))
     except GraphDPError as error:

@@ -18,21 +18,17 @@ from graphdp.paper.cells import expected_cells, missing_reason, study_datasets
 from graphdp.paper.labels import as_implemented, edge_free_methods, method_label
 from graphdp.paper.panels import (
     BAND,
-    Compared,
-    claims,
-    claims_title,
     draw_line,
     empty_panel,
     epsilon_axis,
     finish,
     panel_grid,
-    reason_of,
     set_ticks,
     share_y,
     summary_of,
-    unavailable_in,
     widen,
 )
+from graphdp.paper.remarks import Compared, claims, claims_title, reason_of, unavailable_in
 from graphdp.privacy.protection import is_private
 
 PRIVATE_LEVELS = ("edge", "node")

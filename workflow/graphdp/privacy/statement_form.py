@@ -5,13 +5,13 @@ The fields follow NIST SP 800-226 and section 5.3 of "How to DP-fy ML" (Ponomare
 `python -m graphdp.privacy.statement_form`; a test fails when they differ.
 """
 
-import argparse
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from graphdp import io, seals
+from graphdp.commands import without_arguments
 from graphdp.errors import GraphDPError
 from graphdp.privacy.mechanisms import KINDS
 
@@ -257,9 +257,5 @@ def schema() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    argparse.ArgumentParser(
-        prog="python -m graphdp.privacy.statement_form",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    ).parse_args()  # none but --help
+    without_arguments("graphdp.privacy.statement_form", __doc__)
     io.write_json(SCHEMA, schema())

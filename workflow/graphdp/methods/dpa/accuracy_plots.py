@@ -40,16 +40,8 @@ from graphdp.methods.registry import cards
 from graphdp.paper import style
 from graphdp.paper.cells import study_datasets
 from graphdp.paper.labels import method_label
-from graphdp.paper.panels import (
-    claims_title,
-    draw_line,
-    empty_panel,
-    finish,
-    heat_map,
-    set_ticks,
-    unavailable_in,
-    widen,
-)
+from graphdp.paper.panels import draw_line, empty_panel, finish, heat_map, set_ticks, widen
+from graphdp.paper.remarks import claims_title, unavailable_in
 from graphdp.paper.rows import HYPERPARAMETER_PREFIX
 from graphdp.paper.select import select_best, summarise
 

@@ -13,18 +13,15 @@ from graphdp.paper import style
 from graphdp.paper.cells import NO_METHOD, missing_reason, study_datasets
 from graphdp.paper.labels import delta_text
 from graphdp.paper.panels import (
-    claims,
-    claims_title,
     draw_line,
     empty_panel,
     finish,
-    reason_of,
     say_empty,
     set_ticks,
     share_y,
-    unavailable_in,
     widen,
 )
+from graphdp.paper.remarks import claims, claims_title, reason_of, unavailable_in
 
 Where = Callable[[Mapping], float]
 #: Draws what else a panel shows: (its axes, the graph, the side, the study's context).

@@ -19,21 +19,10 @@ from graphdp.paper.cells import (
     study_datasets,
 )
 from graphdp.paper.labels import as_implemented, method_label, method_name
-from graphdp.paper.panels import (
-    claims,
-    claims_title,
-    draw_line,
-    empty_panel,
-    finish,
-    missing_cells,
-    reason_of,
-    set_ticks,
-    share_y,
-    unavailable_in,
-    wrap,
-)
+from graphdp.paper.panels import draw_line, empty_panel, finish, set_ticks, share_y, wrap
 from graphdp.paper.plots import Drawing
 from graphdp.paper.printing import Printed
+from graphdp.paper.remarks import claims, claims_title, missing_cells, reason_of, unavailable_in
 from graphdp.paper.select import select_best, summarise
 from graphdp.paper.statistics import STATISTICS_NUMBERS, show_statistics, table1
 from graphdp.paper.tables import Table, show_published

@@ -22,19 +22,8 @@ from graphdp.paper.cells import (
     read_published,
     study_datasets,
 )
-from graphdp.paper.panels import (
-    claims,
-    claims_title,
-    draw_line,
-    empty_panel,
-    finish,
-    heat_map,
-    reason_of,
-    set_ticks,
-    share_y,
-    unavailable_in,
-    wrap,
-)
+from graphdp.paper.panels import draw_line, empty_panel, finish, heat_map, set_ticks, share_y, wrap
+from graphdp.paper.remarks import claims, claims_title, reason_of, unavailable_in
 from graphdp.paper.select import select_best, summarise
 
 #: Whose print stands beside graphs that the paper has with other features.

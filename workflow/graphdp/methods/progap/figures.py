@@ -13,7 +13,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from graphdp.paper import style
 from graphdp.paper.accuracy import COUNTS, FLOATS, published_table
 from graphdp.paper.cells import experiment_rows
-from graphdp.paper.panels import claims_title, draw_line, panel_grid, wrap
+from graphdp.paper.panels import draw_line, panel_grid, wrap
 from graphdp.paper.plots import (
     ACCURACY_CAPTION,
     PRIVATE_LEVELS,
@@ -22,6 +22,7 @@ from graphdp.paper.plots import (
     by_number,
     contrast,
 )
+from graphdp.paper.remarks import claims_title
 from graphdp.paper.select import CELL, bootstrap_ci, select_best, summarise
 from graphdp.paper.statistics import STATISTICS_NUMBERS, show_statistics, table1
 from graphdp.paper.tables import Table, show_published
