@@ -41,7 +41,8 @@ if not (workflow.overwrite_configfiles or "study" in config):
 
 
 try:
-    job.check_cores(workflow.cores)
+    # Not workflow.cores, which is an error where a profile of a cluster gives none.
+    job.check_cores(workflow.resource_settings.cores)
     for path in workflow.overwrite_configfiles or ["config/config.yaml"]:
         repeated_keys.check(path)
     prepared = preflight.prepare(config)

@@ -677,6 +677,14 @@ def test_a_configuration_without_a_study_and_no_cores_are_refused(finished, word
     assert result.returncode != 0 and said in text and "results/demo" not in text
 
 
+@pytest.mark.parametrize("profile", ["slurm", "slurm-gres"])
+def test_a_profile_of_a_cluster_names_no_cores_and_is_read(finished, profile):
+    """In a run, not a dry one, for which Snakemake itself puts a number of cores."""
+    command = [*SNAKEMAKE[:3], "rows", "--profile", f"profiles/{profile}"]
+    result = finished.run(*command, "--configfile", "study.yaml")
+    assert "Nothing to be done" in result.stdout + result.stderr
+
+
 def test_a_failing_job_says_why_in_its_log_and_stops_what_needs_it(project):
     """A δ that is too large for the graph: one line on the terminal, and in the log."""
     project.configure(delta=0.5, calibrate_for="corrected")
