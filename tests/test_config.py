@@ -1,15 +1,19 @@
 """The configuration: what is refused and how, and that the generated files are up to date."""
 
 import json
+import re
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import yaml
 
 from graphdp import config, config_reference
+from graphdp.data import datasets
+from graphdp.data.split import GAP_FRACTIONS
 from graphdp.errors import GraphDPError
 from graphdp.workflow import asked as asked_for
-from graphdp.workflow import preflight
+from graphdp.workflow import calibrations, preflight
 from graphdp.workflow.grid import Grid
 
 ROOT = Path(__file__).parent.parent
@@ -45,6 +49,30 @@ def test_shipped_studies_are_valid(path):
     study = config.validate(yaml.safe_load(path.read_text()))
     grid = Grid(study)
     assert grid.cells or grid.attacked
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
+def test_every_shipped_cell_has_a_plan_on_its_graph(path, monkeypatch):
+    """Batches, degree bounds and δ fit graphs of the registered sizes. What is calibrated for that
+    plan is left out here: it takes seconds for each."""
+    monkeypatch.setattr(calibrations, "calibrate", lambda *plan: Mock(to_dict=dict))
+    monkeypatch.setattr(calibrations, "readings", lambda *plan: [])
+    study = config.validate(yaml.safe_load(path.read_text()))
+    grid, registry = Grid(study), datasets.load_registry(ROOT / "config/datasets.yaml")
+    sizes = {name: registry.resolve(name, study.definitions).statistics for name in study.datasets}
+    for cell in [*grid.cells, *grid.attacked]:
+        if (size := sizes[cell.dataset]) is None:  # generated
+            continue
+        share = re.search(r"[0-9.e-]+(?=/)", study.split_rule(cell.dataset))
+        num_train = int(size.nodes * (float(share[0]) if share else GAP_FRACTIONS[0]))
+        if cell.nodes_per_class:
+            num_train = min(num_train, cell.nodes_per_class * size.classes)
+        asked = grid.calibrated(cell)
+        entries = calibrations.calibrate_cell(
+            *(asked[name] for name in ("dataset", "method", "level", "epsilon", "settings")),
+            [num_train], size.edges, study.delta, asked["calibrate_for"], size.nodes,
+        )  # fmt: skip
+        assert [one["settings"] for one in entries] == asked["settings"]
 
 
 @pytest.mark.parametrize(

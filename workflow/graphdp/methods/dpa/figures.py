@@ -86,7 +86,9 @@ FIGURES: dict[str, Drawing] = {
         drawn.figure7,
         "Beside methods of a trusted server, node level. Left by the papers' own claims, whose "
         "adjacencies differ; right with an ε that holds. GAP's published noise is that of a "
-        f"participant as well. Hyperparameters are those of each method's own study. {_NO_VALUES}",
+        "participant as well. Hyperparameters are those of each method's own study, but for "
+        "batches of sub-graphs, 256 on Cora and CiteSeer, whose training nodes are fewer than its "
+        f"own 4,096. {_NO_VALUES}",
     ),
     "dpa_figure8": Drawing(
         "DPA-GNN Figure 8",
