@@ -263,8 +263,37 @@ def test_what_a_graph_is_worth_and_what_a_model_takes():
     ) in text
 
 
+def test_what_is_said_of_methods_with_a_trusted_server():
+    """Figure 7: best by validation, as the picture has it, and who is first and last."""
+    all_rows = pd.read_csv(ROOT / "workflow/report/dpa-gnn-rows.csv.gz", low_memory=False)
+    others = all_rows[~all_rows["method"].isin(["dpa", "dpaofficial"])]
+    rows = study_rows()
+    rows = pd.concat([rows[rows["method"].isin(["dpa", "dpaofficial"])], others])
+    rows = rows[rows["dataset"].isin(["cora", "citeseer"]) & (rows["level"] == "node")]
+    once = (rows["method"] == "dpa") & (rows["feature_layers"] < 2)
+    less = (rows["method"] == "dpaofficial") & (rows["feature_share"] != 0.05)
+    where = ["dataset", "method", "epsilon", "hyperparameters"]
+    grouped = rows[~once & ~less].groupby(where)
+    assert (grouped.size() == 10).all()
+    means = grouped[["val_accuracy", "test_accuracy"]].mean().reset_index()
+    best = means.loc[means.groupby(where[:3])["val_accuracy"].idxmax()]
+    best = best.set_index(where[:3])["test_accuracy"].unstack("method")
+    held = best[["dpa", "mlp", "progap", "heterpoisson", "dpdgc"]]
+    claimed = best[["dpaofficial", "naiveofficial", "gap", "heterpoissonofficial", "dpdgcofficial"]]
+    assert (held.idxmin(axis=1) == "dpa").all() and held.notna().all(axis=None)
+    first = held.idxmax(axis=1)
+    ahead = {(graph, e) for (graph, e), method in first.items() if method == "mlp"}
+    assert ahead == {("cora", 2), ("citeseer", 2), ("citeseer", 4), ("citeseer", 6)}
+    assert set(first) == {"mlp", "heterpoisson"}
+    first = claimed.idxmax(axis=1)
+    ours = {(graph, e) for (graph, e), method in first.items() if method == "dpaofficial"}
+    assert ours == {("cora", e) for e in (4, 6, 8, 10)}
+    assert (best["gap"] > best["dpaofficial"])["citeseer"].all()
+
+
 @pytest.mark.parametrize(
-    ("graph", "low", "above", "largest"), [("Cora", 6, 2, 7), ("CiteSeer", 9, 3, 7)]
+    ("graph", "low", "above", "largest"),
+    [("Cora", 6, 2, 7), ("CiteSeer", 9, 3, 7), ("Computers", 12, 5, 11)],
 )
 def test_how_many_cells_of_the_ablations_are_within_the_print(graph, low, above, largest):
     section = TEXT.partition(f"### Ablations on {graph}")[2].partition("\n##")[0]
@@ -280,6 +309,16 @@ def test_how_many_cells_of_the_ablations_are_within_the_print(graph, low, above,
     assert f"{len(fits) - len(beyond)} of these {len(fits)} cells lie within" in section
     below = [float(epsilon) for (_, epsilon), gap in beyond.items() if gap < 0]
     assert (len(below), len(beyond) - len(below), max(below)) == (low, above, largest)
+    if graph == "Computers":
+        far = {place: gap for place, (gap, _) in fits.items() if abs(gap) > 2.5}
+        assert f"{len(fits) - len(far)} within 2.5\npoints" in section
+        raw = [far.pop(place) for place in list(far) if "raw" in place[0]]
+        assert len(raw) == 5 and (round(max(raw)), round(min(raw))) == (-6, -8)
+        assert {place: round(gap) for place, gap in far.items()} == {
+            ("Table 6: α of clipped degrees", "3"): -12,
+            ("Table 6: α of dummy degrees", "3"): -5,
+            ("Table 9: 10 columns", "8"): 3,
+        }
     rows = pd.read_csv(ROOT / "workflow/report/dpa-gnn-rows.csv.gz")
     rows = rows[(rows["dataset"] == graph.lower()) & (rows["epsilon"] == 5)]
     raw = rows[rows["hyperparameters"].str.contains('"scaling":"raw"')]
@@ -335,8 +374,8 @@ def test_what_is_left_is_less_than_the_largest_class(real_graph):
     assert "{:.1f} % on Facebook pages, and {:.1f} on Computers".format(*best[[*order[2:]]]) in said
     assert "({:.1f}, {:.1f}, {:.1f} and {:.1f} %)".format(*map(largest.get, order)) in said
     above = [best["citeseer"] - 100 / 6, best["cora"] - 100 / 7]
-    assert min(above) > 0.5 and max(above) < 2.5
-    assert "one or two points more than a guess among six or seven classes" in said
+    assert min(above) > 0.5 and max(above) < 3
+    assert "one to three points more than a guess among six or seven classes" in said
 
 
 def test_rounds_and_dummies_are_what_the_text_says():
