@@ -1,7 +1,6 @@
 """The configuration: what is refused and how, and that the generated files are up to date."""
 
 import json
-import re
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -63,8 +62,8 @@ def test_every_shipped_cell_has_a_plan_on_its_graph(path, monkeypatch):
     for cell in [*grid.cells, *grid.attacked]:
         if (size := sizes[cell.dataset]) is None:  # generated
             continue
-        share = re.search(r"[0-9.e-]+(?=/)", study.split_rule(cell.dataset))
-        num_train = int(size.nodes * (float(share[0]) if share else GAP_FRACTIONS[0]))
+        share, *_ = study.split_fractions.get(cell.dataset, GAP_FRACTIONS)
+        num_train = int(size.nodes * share)
         if cell.nodes_per_class:
             num_train = min(num_train, cell.nodes_per_class * size.classes)
         asked = grid.calibrated(cell)
