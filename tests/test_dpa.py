@@ -192,6 +192,7 @@ def test_wrong_settings_are_one_line(capsys, words, message):
         ("--parties 1", "parties is 1; give at least 3", "--parties 3"),
         ("--parties 2", "shares than parties; give at least 3 parties", "--parties 3"),
         ("--shares 3", "fewer shares than parties; give 2", "--shares 2"),
+        ("--shares 1", "one share is the row itself; give at least 2", "--shares 2"),
         ("--shares 5 --parties 4", "give 2 to 3", "--shares 3 --parties 4"),
     ],
 )

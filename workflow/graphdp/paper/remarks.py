@@ -42,9 +42,14 @@ def claims_title(
 
 
 def _deltas(private: pd.DataFrame, label: str, places: pd.Series | None) -> str:
-    """The δ of cells; with places that of the most, and at which it is another."""
-    texts = private["delta"].dropna().map(delta_text)
+    """The δ of cells, with their levels if it follows from these; with places that of the most,
+    and at which it is another."""
+    known = private[private["delta"].notna()]
+    texts, kinds = known["delta"].map(delta_text), known["level"].map(level_kind)
     ordered = sorted(set(texts), key=float)
+    if places is None and kinds.nunique() > 1 and len(ordered) > 1:
+        told = {delta: ", ".join(dict.fromkeys(kinds[texts == delta])) for delta in ordered}
+        return ", ".join(f"{delta} ({levels})" for delta, levels in told.items())
     if places is None or len(ordered) < 2:
         return ", ".join(ordered)
     where = {delta: sorted(set(places[texts.index[texts == delta]])) for delta in ordered}

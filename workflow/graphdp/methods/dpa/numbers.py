@@ -2,10 +2,12 @@
 
     python -m graphdp.methods.dpa.numbers [degrees] [cost]
     python -m graphdp.methods.dpa.numbers quantiles
+    python -m graphdp.methods.dpa.numbers large
 
 The first puts those of the named figures (all if none is named) into `numbers.csv` beside this
 file, which figures and the table of costs read; the second prints D, the c-quantiles of degrees
-with the self-loop. `cost` takes some nine CPU minutes and 2 GB, and no graph.
+with the self-loop, the third what the largest sessions take. `cost` takes some nine CPU minutes and
+2 GB, `large` seven and 12 GB, and no graph.
 `degrees` and `quantiles` read the graphs that `snakemake data` leaves in results/data/graphs.
 """
 
@@ -143,6 +145,14 @@ TABLE = (
     Size(3, 2, *CORA, (1, 64), (1, 7), dummies=True),
     Size(3, 2, *CORA, (1, 1433), (1, 7), dummies=True),
 )
+#: What takes minutes and many GB, beside the same without: `large` tells of them.
+LARGE = (
+    Size(3, 2, *COMPUTERS, (1, 64), (1, 10)),
+    Size(3, 2, *COMPUTERS, (1, 64), (1, 10), dummies=True),
+    Size(3, 2, *FACEBOOK, (1, 64), (1, 4)),
+    Size(3, 2, *FACEBOOK, (1, 64), (1, 4), dummies=True),
+    Size(3, 2, *FACEBOOK, (1, 4714), (1, 4)),
+)
 #: Sessions of which the one with the least CPU time is kept; where there are dummies there is one.
 SESSIONS = 3
 #: What names the parties' noise and dummies.
@@ -248,6 +258,21 @@ def cost_of(size: Size) -> dict[str, float]:
     return {name[len(begin) :]: y for name, y in lines.items() if name.startswith(begin)}
 
 
+def large() -> str:
+    """What the sessions of `LARGE` take, for people. Raises `GraphDPError` if bytes differ."""
+    told = []
+    for size in progress(LARGE, "sessions over TCP"):
+        found = measured(size)
+        if {link: found.get(link) for link in formula(size)} != formula(size):
+            raise GraphDPError(f"{size.name}: {found} is not {formula(size)}")
+        sent = sum(formula(size).values()) / 1e9
+        told.append(
+            f"{size.name}: {sent:.1f} GB as the formula has it, {found['cpu']:.0f} CPU s, "
+            f"{found['wall']:.0f} s"
+        )
+    return "\n".join(told)
+
+
 def quantiles() -> str:
     """D of each graph at the paper's c and at those of its Figure 9, for people."""
     told = []
@@ -265,8 +290,9 @@ MADE = {"degrees": degrees, "cost": costs}
 
 if __name__ == "__main__":
     try:
-        if sys.argv[1:] == ["quantiles"]:
-            print(quantiles())
+        told = {"quantiles": quantiles, "large": large}
+        if len(sys.argv) == 2 and sys.argv[1] in told:
+            print(told[sys.argv[1]]())
         else:
             make_lines(FILE, MADE, sys.argv[1:])
     except GraphDPError as error:

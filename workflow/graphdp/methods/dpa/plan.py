@@ -302,12 +302,14 @@ def dummy_epsilon(dummy_rate: float, parties: int, shares: int) -> float:
     """ε_e as printed: ln max(1/(1 - r), 1/(1 - t/m) + 1 - r) (equation 13).
 
     It is a bound for one key, one party and one round, whose exact value is the larger of
-    ln 1/(1 - r) and ln 1/(1 - t/m). Raises GraphDPError unless 0 < r < 1 and t < m.
+    ln 1/(1 - r) and ln 1/(1 - t/m). Raises GraphDPError unless 0 < r < 1 and 1 < t < m.
     """
     if not 0 < dummy_rate < 1:
         raise GraphDPError(f"dummy_rate is {dummy_rate!r}; it must lie strictly between 0 and 1")
     if parties < 2:
         raise GraphDPError(f"parties is {parties}; give at least 3")
+    if shares < 2:
+        raise GraphDPError(f"shares is {shares}: one share is the row itself; give at least 2")
     if not shares < parties:
         fix = f"give 2 to {parties - 1}" if parties > 3 else "give 2" if parties == 3 else ""
         raise GraphDPError(
