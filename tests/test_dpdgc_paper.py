@@ -423,6 +423,12 @@ def test_panels_of_table_2_that_claim_the_same_say_it_once_and_others_apart(fram
     cora, level = frame["dataset"] == "cora", frame["level"]
     same = told(frame)[:2]
     assert same == (["cora", "facebook"], ["level at target ε = 1, 16 (δ = 1e-5)"])
+    # Where δ follows from the level it is said of which.
+    by_level = frame.assign(delta=frame["delta"].where(level != "edge", frame["delta"] / 10))
+    (title,) = told(by_level)[1]
+    assert " ".join(title.split()) == (
+        "level at target ε = 1, 16 (δ = 1e-6 for edge, 1e-5 for k and node)"
+    )
     # Of two δ each panel says its own.
     panels, titles, foot = told(
         frame.assign(delta=frame["delta"].where(~cora, 10 * frame["delta"]))

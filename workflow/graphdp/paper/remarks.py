@@ -48,8 +48,8 @@ def _deltas(private: pd.DataFrame, label: str, places: pd.Series | None) -> str:
     texts, kinds = known["delta"].map(delta_text), known["level"].map(level_kind)
     ordered = sorted(set(texts), key=float)
     if places is None and kinds.nunique() > 1 and len(ordered) > 1:
-        told = {delta: ", ".join(dict.fromkeys(kinds[texts == delta])) for delta in ordered}
-        return ", ".join(f"{delta} ({levels})" for delta, levels in told.items())
+        told = {delta: " and ".join(dict.fromkeys(kinds[texts == delta])) for delta in ordered}
+        return ", ".join(f"{delta} for {levels}" for delta, levels in told.items())
     if places is None or len(ordered) < 2:
         return ", ".join(ordered)
     where = {delta: sorted(set(places[texts.index[texts == delta]])) for delta in ordered}
