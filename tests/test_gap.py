@@ -82,6 +82,39 @@ def test_each_degree_bound_is_aggregated_over_its_own_edges(max_degree):
     assert len(streams) == 4  # no noise is used twice
 
 
+def test_models_without_an_encoder_read_one_x0(monkeypatch):
+    """It is as wide as the features: one for each of 200 models took gigabytes."""
+    graph, seeds, given = csbm(200, 6, 12, 3.25, 0.5, 0), [0, 1], []
+    block = block_of(graph, "gap", "none", "inf", seeds)
+    settings = [
+        gap.CARDS[0].levels["none"](hops=hops, encoder_layers=0).model_dump(exclude_none=True)
+        for hops in (1, 2)
+    ]
+    releases = [
+        {
+            "seed": seed,
+            "settings": gap.release_settings("none", setting),
+            "key": (seed, setting["hops"]),
+        }
+        for setting in settings
+        for seed in seeds
+    ]
+    cache = SimpleNamespace(load=lambda name: [np.full((200, 6), name[0])] * name[1])
+    monkeypatch.setattr(
+        stages,
+        "train_runs",
+        lambda block, runs, purpose, *, features, **rest: given.extend(features(runs)) or [],
+    )
+    with pytest.raises(ValueError, match="zip"):  # no model was trained
+        gap_method.fit(block, settings, None, releases, cache)
+    x0 = graph.x / np.linalg.norm(graph.x, axis=1, keepdims=True)
+    assert len(given) == 4 and all(one[0] is given[0][0] for one in given)
+    assert np.allclose(given[0][0], x0, rtol=1e-6)
+    assert [(int(one[1][0, 0]), len(one) - 1) for one in given] == [
+        (seed, setting["hops"]) for seed, setting in block.runs(settings)
+    ]
+
+
 def test_noise_for_all_terms_of_a_row_is_so_many_times_the_published_noise():
     """PNPiGNNs' correction: the aggregation's noise times 2 (D + 1), the training's as it was."""
     settings = [

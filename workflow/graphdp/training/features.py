@@ -155,9 +155,13 @@ class PerMember:
         return DenseBlock(checked(x.to(self._like.device, self._like.dtype)))
 
     def prepare_batches(self, train: Sequence[np.ndarray]) -> list[np.ndarray]:
-        parts = [torch.from_numpy(self._read(s, rows)) for s, rows in enumerate(train)]
-        self._table = checked(torch.cat(parts).to(self._like.device, self._like.dtype))
         ends = np.cumsum([rows.size for rows in train])
+        # Member by member into its place: all of them beside the table would be it twice.
+        for member, (rows, end) in enumerate(zip(train, ends, strict=True)):
+            part = checked(torch.from_numpy(self._read(member, rows)))
+            if not member:
+                self._table = self._like.new_empty((int(ends[-1]), *part.shape[1:]))
+            self._table[end - rows.size : end] = part
         return [np.arange(end - rows.size, end) for end, rows in zip(ends, train, strict=True)]
 
     def batch(self, rows: Tensor) -> Block:

@@ -147,11 +147,14 @@ def fit(
         return HopClassifier(*shape, batch_norm=not protects_nodes(block.level), dropout=dropout)
 
     def features(runs: list[Run]) -> list[list]:
-        inputs = []
+        inputs, first = [], {}  # one X⁰ for all models that read it
         for seed, setting in runs:
             release = release_settings(block.level, setting)
-            x0 = initial_features(graph, encoders, seed, release["encoder"])
-            inputs.append([x0, *cache.load(released[seed, key(release)]["key"])])
+            encoder = release["encoder"]
+            name = None if encoder is None else encoder_name(seed, encoder)
+            if name not in first:
+                first[name] = initial_features(graph, encoders, seed, encoder)
+            inputs.append([first[name], *cache.load(released[seed, key(release)]["key"])])
         return inputs
 
     models = train_runs(
