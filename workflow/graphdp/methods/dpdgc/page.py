@@ -109,6 +109,7 @@ def chunks() -> Iterator[str]:
 EXPLAINED = {
     ("photo", "sage", "node", "16"): "mostly: the clipping of rows, below",
     ("chameleon", "mlp", "none", "inf"): "about half: one split for all runs, above",
+    ("chameleon", "dpdgcofficial", "none", "inf"): "about half: one split for all runs, above",
     ("chameleon", "mlp", "edge", "0"): "about half: one split for all runs, above",
 }
 
