@@ -339,10 +339,19 @@ def test_what_is_said_of_public_features_labels_and_edges():
         ("citeseer", "CiteSeer {:.1f} to {:.1f}"),
     ):
         assert words.format(shown[graph].min(), shown[graph].max()) in text, graph
+    least = min(shown["computers", 4.001], shown["computers", 8.001])
+    rest = [
+        shown["computers", e] for e in (4.1, 5.0, 6.0, 8.1, 9.0, 10.0)
+    ]  # ε_e of 4 or 8, and ε_h
+    assert f"Computers {least:.1f} or more at 0.001" in text
+    assert f"at 0.001, and {min(rest):.1f} to {max(rest):.1f} from 0.1 on" in text
     noise = official[(official["public"] == "labels") & (official["epsilon"] == 4.001)]
     noise = noise.loc[noise["dataset"] == "cora", "noise_multiplier"].unique()
     scale = math.sqrt(2 * math.log(1.25 / 1e-5)) * math.sqrt(2 * 6)
-    assert noise == pytest.approx(1000) and f"{1000 * scale:,.0f} where rows have norm 1" in text
+    assert (
+        noise == pytest.approx(1000)
+        and f"{1000 * scale:,.0f} on Cora where rows have norm 1" in text
+    )
 
     shown = means(official[official["public"] == "features"], "epsilon")
     ends = {graph: min(shown[graph, 8.0], shown[graph, 12.0]) for graph in shown.index.levels[0]}
