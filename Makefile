@@ -56,7 +56,7 @@ known-paper:
 	@$(if $(strip $(foreach name,DATASET EPSILON SEED,$(filter command,$(origin $(name))))),echo 'write DATASETS$(comma) EPSILONS or SEEDS$(comma) as in make paper PAPER=gap DATASETS=cora SEEDS=3' >&2; exit 2)
 	@$(if $(and $(filter 1,$(words $(PAPER))),$(filter $(PAPERS),$(PAPER))),:,echo 'unknown PAPER "$(PAPER)"; use one of: $(PAPERS), as in make paper PAPER=gap' >&2; exit 2)
 
-# Figures, tables and hashes of what is shipped, from shipped rows: a CPU minute.
+# Figures, tables and hashes of what is shipped, from shipped rows: one or two CPU minutes.
 redraw: install
 	$(BIN)/python -m graphdp.redraw
 
