@@ -3,12 +3,14 @@
 import json
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphdp.errors import GraphDPError
 from graphdp.io import write_json
+from graphdp.methods.dpdgc.plan import corrected_plan
 from graphdp.methods.gap.plan import gap_plan
 from graphdp.methods.mlp.plan import mlp_plan
 from graphdp.privacy import accounting, calibration
@@ -73,6 +75,26 @@ def test_edge_level_noise_grows_as_the_root_of_the_hops(hops, target, delta):
     one = calibrate(gap_plan("edge", 1), target, delta).noise_multiplier
     many = calibrate(gap_plan("edge", hops), target, delta).noise_multiplier
     assert many == pytest.approx(math.sqrt(hops) * one, rel=3e-5)
+
+
+@pytest.mark.parametrize("level", ["edge", "k1", "k5"])
+def test_another_processors_last_digits_leave_the_noise_as_it_is(level, monkeypatch):
+    """Transforms differ by 1e-12 or so from processor to processor; the noise names the streams."""
+    settings = {"classifier_epochs": 1} if level != "edge" else {}
+    plan = corrected_plan(
+        level, num_train=24, batch_size=6, epochs=1, max_grad_norm=0.1, **settings
+    )
+    noise, epsilon = calibrate(plan, 4, 1e-3).noise_multiplier, accounting.epsilon
+    assert epsilon(plan, noise, 1e-3) <= 4 and float(np.float32(noise)) == noise
+    for factor in (1 - 1e-12, 1 + 1e-12):
+        monkeypatch.setattr(accounting, "epsilon", lambda *a, f=factor: f * epsilon(*a))
+        assert calibrate(plan, 4, 1e-3).noise_multiplier == noise
+
+
+@given(st.floats(1e-6, 1e9))
+def test_noise_is_rounded_up_by_a_ten_millionth_at_most(noise):
+    rounded = calibration._rounded_up(noise)
+    assert noise <= rounded <= noise * (1 + 1.2e-7) and calibration._rounded_up(rounded) == rounded
 
 
 def test_infinite_epsilon_is_noise_zero():

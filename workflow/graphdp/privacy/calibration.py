@@ -31,6 +31,10 @@ _LEAST_NOISE, _MOST_NOISE = 1e-6, 1e9
 _FROM_SKETCH = 1.01
 #: The ε of a sketch is at most that of its plan up to this factor, for the rounding of both.
 _SKETCH_ERROR = 1.0001
+#: Accountants by Fourier transforms, whose last digits depend on the processor. The noise names the
+#: random streams, so what is found by them is rounded up to a number that all processors find.
+_BY_TRANSFORM = ("pld", "mixture")
+_BITS = 24
 _T = TypeVar("_T")
 
 
@@ -201,6 +205,8 @@ def calibrate(
         noise = _smallest_noise(
             cache(lambda x: accounting.epsilon(plan, x, delta)), aim, what, stride, start
         )
+        if accounting.primary(composition) in _BY_TRANSFORM:
+            noise = _rounded_up(noise)
     if not noise > 0:
         raise GraphDPError(f"{what}: noise multiplier {noise!r} for a finite epsilon; report a bug")
     if accounting.second(composition):
@@ -292,6 +298,12 @@ def _smallest_noise(
     while epsilon_at(root) > aim:
         root *= 1 + TOLERANCE / 4
     return root
+
+
+def _rounded_up(noise: float) -> float:
+    """The least number of `_BITS` binary digits that is not below `noise`: by 1.2e-7 at most."""
+    fraction, exponent = math.frexp(noise)
+    return math.ldexp(math.ceil(math.ldexp(fraction, _BITS)), exponent - _BITS)
 
 
 def _account(
