@@ -118,7 +118,7 @@ def by_neighbours() -> Iterator[str]:
         shown = []
         for epsilon in EPSILONS:
             mine = rows[(rows["hp_num_neighbors"] == number) & (rows["epsilon"] == str(epsilon))]
-            noise = mine["noise_multiplier"].unique().item()
+            noise = mine["noise_multiplier"].round(6).unique().item()
             shown.append(f"{percent(mine['test_accuracy'])}, σ = {noise:.2f}")
         yield f"| {number} | {' | '.join(shown)} |"
 
