@@ -243,7 +243,13 @@ def test_what_a_graph_is_worth_and_what_a_model_takes():
     assert f"on Computers (by {beyond[-1]:.1f} points at most)" in text
     own = rows[rows["dataset"] == "computers"]
     edge = own[own["level"] == "edge"]
-    assert set(edge["delta"]) == {1e-6}
+    pages = rows[(rows["dataset"] == "facebook-pages") & (rows["level"] == "edge")]
+    assert set(edge["delta"]) == set(pages["delta"]) == {1e-6}
+    assert set(pages["feature_layers"]) == {6}
+    most = 100 * pages.groupby("epsilon")["test_accuracy"].mean().max()
+    assert (
+        f"On Facebook pages, with 6 and 4 rounds, at most {most:.1f} % are left (the same)." in text
+    )
     means = 100 * edge.groupby(["feature_layers", "epsilon"])["test_accuracy"].mean()
     alone = 100 * own.loc[own["feature_layers"] == 0, "test_accuracy"].mean()
     assert means.idxmax() == (1, 10)
