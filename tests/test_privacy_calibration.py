@@ -80,9 +80,9 @@ def test_edge_level_noise_grows_as_the_root_of_the_hops(hops, target, delta):
 @pytest.mark.parametrize("level", ["edge", "k1", "k5"])
 def test_another_processors_last_digits_leave_the_noise_as_it_is(level, monkeypatch):
     """Transforms differ by 1e-12 or so from processor to processor; the noise names the streams."""
-    settings = {"classifier_epochs": 1} if level != "edge" else {}
+    classifier = {"classifier_epochs": 1} if level != "edge" else {}
     plan = corrected_plan(
-        level, num_train=24, batch_size=6, epochs=1, max_grad_norm=0.1, **settings
+        level, num_train=24, batch_size=6, epochs=1, max_grad_norm=0.1, **classifier
     )
     noise, epsilon = calibrate(plan, 4, 1e-3).noise_multiplier, accounting.epsilon
     assert epsilon(plan, noise, 1e-3) <= 4 and float(np.float32(noise)) == noise
