@@ -20,6 +20,27 @@ hypothesis.settings.register_profile("explore")
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--device",
+        choices=("auto", "cpu", "cuda"),
+        default="auto",
+        help="what device: auto stands for in tests: a GPU if there is one, a CPU, or a GPU that "
+        "must be there",
+    )
+
+
+def pytest_configure(config):
+    device = config.getoption("--device")
+    if device == "cpu":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # before torch looks, here and in what tests start
+    elif device == "cuda":
+        import torch
+
+        if not torch.cuda.is_available():
+            raise pytest.UsageError("--device cuda: torch sees no GPU here")
+
+
 @pytest.fixture(scope="session")
 def registry() -> Registry:
     """The project's own registry."""

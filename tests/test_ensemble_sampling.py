@@ -284,7 +284,7 @@ def noise_only_gradients(monkeypatch, multipliers, clip=2.5, batch_size=20, step
     members = [member(f"m{i}", noise) for i, noise in enumerate(multipliers)]
     train(NETWORK, *data(), members, DPAdam(2, batch_size, 1e-9, steps, clip))
     unit = torch.tensor(multipliers)[:, None] * clip / batch_size
-    return (torch.stack(given) / unit).double().numpy()
+    return (torch.stack(given).cpu() / unit).double().numpy()
 
 
 def test_noise_has_the_stated_standard_deviation(monkeypatch):

@@ -1,6 +1,7 @@
 """Degree bounding and one private aggregation hop on a graph of ogbn-products' size.
 
     python workflow/benchmarks/aggregation.py [--nodes 1790731] [--edges 80966832] [--threads 2]
+                                              [--device cuda]
 
 The graph is generated (Chung-Lu with log-normal weights: heavy-tailed degrees, symmetric, no
 locality in its node numbers, which is the hard case for a gather). Prints seconds per step, peak
@@ -18,10 +19,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 
-from graphdp.data.graph import in_edges
+from graphdp.data.graph import InEdges, in_edges
 from graphdp.graphs import degree
 from graphdp.releases import aggregation
+from graphdp.training.inputs import Neighbours
 from graphdp.workflow import job
 
 # Spread of the logarithm of the expected degrees: a largest degree of about 200 times the mean.
@@ -92,6 +95,7 @@ def main() -> None:
     parser.add_argument("--columns", type=int, default=16)
     parser.add_argument("--max-degree", type=int, default=100)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--device", default="cpu", help="where sums are also taken by torch")
     args = parser.parse_args()
 
     graph, _ = timed("generate the graph", partial(generate, args.nodes, args.edges))
@@ -140,6 +144,56 @@ def main() -> None:
             f"{label}: {moved / 1e9:.2f} GB moved in {seconds:.2f} s, {rate / 1e9:.2f} GB/s, "
             f"{rate / copy:.0%} of a plain copy"
         )
+    if args.device != "cpu":
+        sums_on(args.device, edges, x0)
+
+
+def sums_on(device: str, edges: InEdges, x: np.ndarray) -> None:
+    """The sums over in-edges by what trains convolutions, `Neighbours`, on a GPU, and in float64,
+    as releases are summed: seconds, bytes moved, share of a plain copy there, peak memory."""
+    like = torch.empty(0, device=device)
+    big = torch.ones(1 << 30, device=device)
+    target = torch.empty_like(big)
+    copy = 2 * 4 * big.numel() / _seconds(partial(target.copy_, big))
+    del big, target
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    here = torch.from_numpy(x).to(device)
+    start = time.perf_counter()
+    graph = Neighbours(edges, like)
+    torch.cuda.synchronize()
+    print(f"{torch.cuda.get_device_name()}: plain copy {copy / 1e9:.0f} GB/s")
+    print(f"the graph and its reverse onto it: {time.perf_counter() - start:.2f} s")
+    for kind in (torch.float32, torch.float64):
+        rows = here.to(kind)
+        seconds, width = _seconds(partial(graph.sums, rows)), rows.element_size()
+        moved = len(edges.indices) * (4 + width * x.shape[1])
+        moved += edges.num_nodes * (4 + width * x.shape[1])
+        exact = sum_in_edges_of(edges, x, 1000)
+        off = float(np.abs(graph.sums(rows)[:1000].double().cpu().numpy() - exact).max())
+        print(
+            f"sum in {kind}: {1000 * seconds:.2f} ms, {moved / 1e9:.2f} GB moved, "
+            f"{moved / seconds / copy:.0%} of a plain copy, off by at most {off:.1e}; peak memory "
+            f"{torch.cuda.max_memory_allocated() / 2**30:.2f} GiB"
+        )
+
+
+def sum_in_edges_of(edges: InEdges, x: np.ndarray, nodes: int) -> np.ndarray:
+    """The sums of the first `nodes` nodes in float64, one by one."""
+    rows = (edges.indices[edges.indptr[v] : edges.indptr[v + 1]] for v in range(nodes))
+    return np.array([x[one].astype(np.float64).sum(0) for one in rows])
+
+
+def _seconds(work: Callable[[], Any]) -> float:
+    """The median of ten, after three that warm up."""
+    found = []
+    for _ in range(13):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        work()
+        torch.cuda.synchronize()
+        found.append(time.perf_counter() - start)
+    return float(np.median(found[3:]))
 
 
 if __name__ == "__main__":

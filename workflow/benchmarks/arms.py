@@ -22,6 +22,7 @@ def parser(description: str, parts: list[str]) -> argparse.ArgumentParser:
     made.add_argument("--mirror", help="folder with the raw files of the dataset")
     made.add_argument("--dataset", default="berkeley13")
     made.add_argument("--seeds", type=int, default=10)
+    made.add_argument("--plain-seeds", type=int, help="models of the plain loop, if not as many")
     made.add_argument("--part", choices=[*parts, "all"], default="all")
     made.add_argument("--device", default="cpu")
     made.add_argument("--arm", choices=ARMS, help=argparse.SUPPRESS)
@@ -67,10 +68,11 @@ def prepare_graph(dataset: str, mirror: str | None, work: Path):
 
 def compare(script: str, name: str, part: str, args: argparse.Namespace, work: Path) -> None:
     """Run both arms of `script` on a part and print what each took per model."""
-    cpu, wall = {}, {}
+    cpu, wall, after_start = {}, {}, {}
     for arm in ARMS:
+        models = args.plain_seeds or args.seeds if arm == "plain" else args.seeds
         command = [sys.executable, script, "--arm", arm, "--work", str(work), "--part", part]
-        command += ["--seeds", str(args.seeds), "--device", args.device]
+        command += ["--seeds", str(models), "--device", args.device]
         before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
         # One thread each: CPU seconds then measure the work, not the waiting of threads.
         environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
@@ -79,16 +81,17 @@ def compare(script: str, name: str, part: str, args: argparse.Namespace, work: P
             sys.exit(f"the {arm} arm failed")
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        cpu[arm], wall[arm] = seconds / args.seeds, (time.monotonic() - start) / args.seeds
+        cpu[arm], wall[arm] = seconds / models, (time.monotonic() - start) / models
         found = json.loads(done.stdout.splitlines()[-1])
+        after_start[arm] = wall[arm] - found["start"] / models
         print(
-            f"{name} {arm:<8} {cpu[arm]:7.3f} CPU s and {wall[arm]:7.3f} s per model, "
-            f"of which start {found['start'] / args.seeds:.3f}; mean test accuracy "
+            f"{name} {arm:<8} {models:4d} models: {cpu[arm]:7.3f} CPU s and {wall[arm]:7.3f} s per "
+            f"model, of which start {found['start'] / models:.3f}; mean test accuracy "
             f"{np.mean(found['accuracies']):.4f} ± {np.std(found['accuracies']):.4f}",
             flush=True,
         )
+    ratios = {"CPU time": cpu, "wall time": wall, "wall time after the start": after_start}
     print(
-        f"{name} on {args.device}, {args.seeds} models: plain / ensemble = "
-        f"{cpu['plain'] / cpu['ensemble']:.1f} in CPU time, "
-        f"{wall['plain'] / wall['ensemble']:.1f} in wall time"
+        f"{name} on {args.device}: plain / ensemble = "
+        + ", ".join(f"{t['plain'] / t['ensemble']:.1f} in {name}" for name, t in ratios.items())
     )

@@ -22,6 +22,7 @@ from graphdp.training.members import DPAdam, Fitted, FullBatch, Member
 from graphdp.training.networks import Dropout, Encoder, StageClassifier
 from graphdp.training.optimiser import Adam
 from graphdp.training.private import add_clipped_gradients
+from graphdp.training.replay import Replay
 from graphdp.training.sampling import FixedRounds, PoissonRounds, sample_generator
 
 PREDICTION_ROWS = 32768  # nodes predicted at a time
@@ -97,6 +98,16 @@ class Batches:
         ]
 
 
+def _padded(
+    found: Sequence[tuple[np.ndarray, np.ndarray]],
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Rows int64 (rows,) of several members, and how often each occurs in each class, int64
+    (classes, rows), padded to the longest: padding is a row that stands for no node."""
+    longest = max(rows.size for rows, _ in found)
+    rows = [np.pad(rows, (0, longest - rows.size), mode="edge") for rows, _ in found]
+    return rows, np.stack([np.pad(n, ((0, 0), (0, longest - n.shape[1]))) for _, n in found])
+
+
 class Chunk:
     """Members that are trained as one stack."""
 
@@ -118,11 +129,9 @@ class Chunk:
             one.load(m.initial)
         rates = self._tensor(np.array([[m.learning_rate] for m in members]))
         self.adam = Adam(self.stack.values, rates)
-        self.validation = [self._evaluation(s, m.val) for s, m in enumerate(members)]
+        self.validation = self._evaluations([m.val for m in members])
         self.history: list[Tensor] = []
-        self.training = []
-        if train_history:
-            self.training = [self._evaluation(s, m.train) for s, m in enumerate(members)]
+        self.training = self._evaluations([m.train for m in members]) if train_history else []
         self.train_history: list[Tensor] = []
         self.executed: list[Execution | None] = [None] * len(members)
         self.best = torch.full((len(members),), -1, device=like.device)
@@ -148,27 +157,27 @@ class Chunk:
         )
         return rows, cells.reshape(classes, rows.size)
 
-    def _evaluation(self, s: int, nodes: np.ndarray) -> tuple[Input, Tensor]:
-        """A member's distinct inputs among some nodes, and how often each occurs in each class."""
-        rows, counts = self._distinct(s, nodes)
-        return self._member_block(s, rows), torch.from_numpy(counts).to(self.like.device)
-
-    def _member_block(self, s: int, rows: np.ndarray) -> Input:
-        return self.source.block([s], [rows], training=False)
-
-    def _predict(self, stack: Stack, s: int, block: Input) -> tuple[Tensor, Tensor | None]:
-        """Member s: predicted classes (rows,), and the network's embedding (1, ., rows)."""
-        logits, embedding = forward(stack.members[s], block, self.scratch)
-        return logits[0].max(0).indices, embedding  # twice as fast as argmax
+    def _evaluations(self, nodes: Sequence[np.ndarray]) -> list[tuple[Input, Tensor]]:
+        """Each member's distinct inputs among its nodes, and how often each occurs in each class,
+        int64 (., classes, rows): one by one on a CPU, of all members at once on a GPU."""
+        everyone = list(range(len(nodes)))
+        together = [[s] for s in everyone] if self.like.device.type == "cpu" else [everyone]
+        found = []
+        for some in together:
+            rows, counts = _padded([self._distinct(s, nodes[s]) for s in some])
+            block = self.source.block(some, rows, training=False)
+            found.append((block, torch.from_numpy(counts).to(self.like.device)))
+        return found
 
     def _correct(self, nodes: list[tuple[Input, Tensor]]) -> Tensor:
         """How many of its nodes each member classifies rightly, int64 (S,)."""
-        return torch.stack(
-            [
-                counts.gather(0, self._predict(self.stack, s, block)[0].unsqueeze(0)).sum()
-                for s, (block, counts) in enumerate(nodes)
-            ]
-        )
+        found = []
+        stacks = self.stack.members if len(nodes) > 1 else [self.stack]
+        for stack, (block, counts) in zip(stacks, nodes, strict=True):
+            logits, _ = forward(stack, block, self.scratch)
+            classes = logits.max(1, keepdim=True).indices  # twice as fast as argmax
+            found.append(counts.gather(1, classes).sum((1, 2)))
+        return torch.cat(found)
 
     def fit(
         self,
@@ -179,20 +188,22 @@ class Chunk:
         watch: Callable[[Stack, Stack], None] | None = None,
     ) -> int:
         """Train; returns the number of noisy rounds, each of which `watch` is shown."""
+        self._validate = Replay(lambda: self._correct(self.validation), self.like.device)
         if isinstance(training, FullBatch):
-            return self._fit_full(training, checkpoint, label)
-        return self._fit_private(training, checkpoint, label, noise, watch)
+            rounds = self._fit_full(training, checkpoint, label)
+        else:
+            rounds = self._fit_private(training, checkpoint, label, noise, watch)
+        del self._validate  # it holds this object, and a GPU's memory with it
+        return rounds
 
     def _fit_full(self, training: FullBatch, checkpoint: str, label: str) -> int:
         # Under dropout nodes with equal inputs differ: each has masks of its own.
         dropped = any(isinstance(layer, Dropout) for layer in self.layout.leaves)
         found = [self._distinct(s, m.train, not dropped) for s, m in enumerate(self.members)]
-        masks = self._masks([rows.size for rows, _ in found]) if dropped else None
-        longest = max(rows.size for rows, _ in found)
-        rows = [np.pad(rows, (0, longest - rows.size), mode="edge") for rows, _ in found]
+        generators = self._generators() if dropped else []
+        masks = self._masks([rows.size for rows, _ in found], generators) if dropped else None
+        rows, nodes = _padded(found)
         block = self.source.block(range(len(rows)), rows, training=True)
-        # How many nodes a row stands for, by class; padding stands for none.
-        nodes = np.stack([np.pad(n, ((0, 0), (0, longest - n.shape[1]))) for _, n in found])
         nodes = self._tensor(nodes)
         weights = nodes.sum(1, keepdim=True)
         total = weights.sum(-1, keepdim=True)
@@ -200,8 +211,8 @@ class Chunk:
         # The norms see all nodes of a graph, the loss its training nodes.
         seen = None if self.layout.neighbours else weights
         gradients = self.stack.gradients()
-        epochs = range(training.epochs)
-        for _ in progress(epochs, label) if label else epochs:
+
+        def step() -> None:
             logits, tape = forward_training(self.stack, block, self.scratch, seen, masks)
             # The gradient of the mean cross-entropy, over all nodes that a row stands for.
             g = torch.softmax(logits, 1)
@@ -210,17 +221,25 @@ class Chunk:
             gradients.values.zero_()
             for delta in backward(self.stack, tape, g, gradients, self.scratch):
                 delta.add_to(gradients)
-            self.adam.step(gradients.values)
+            self.adam.apply(gradients.values)
+
+        replay = Replay(step, self.like.device, generators)
+        epochs = range(training.epochs)
+        for _ in progress(epochs, label) if label else epochs:
+            self.adam.advance()
+            replay()
             self._end_epoch(checkpoint)
         return 0
 
-    def _masks(self, rows: list[int]) -> Masks:
-        """New masks at every call, from the members' own streams; rows: of each member."""
-        device = self.like.device
-        generators = [
-            torch.Generator(device).manual_seed(stream_seed(*m.stream, "dropout"))
+    def _generators(self) -> list[torch.Generator]:
+        """Of each member's dropout, on the device that computes."""
+        return [
+            torch.Generator(self.like.device).manual_seed(stream_seed(*m.stream, "dropout"))
             for m in self.members
         ]
+
+    def _masks(self, rows: list[int], generators: list[torch.Generator]) -> Masks:
+        """New masks at every call, from the members' own generators; rows: of each member."""
 
         def masks(layer: Dropout, shape: Sequence[int]) -> Tensor:
             mask = self.scratch(f"mask {layer.name}", shape)
@@ -242,6 +261,12 @@ class Chunk:
         )
         stds = torch.tensor(scales, dtype=torch.float64)
         gradients = self.stack.gradients()
+
+        def one_pass(rows: Tensor, labels: Tensor, present: Tensor) -> None:
+            block, clip = self.source.batch(rows), training.max_grad_norm
+            add_clipped_gradients(self.stack, block, labels, present, clip, gradients, self.scratch)
+
+        replay = Replay(one_pass, self.like.device)
         ends = Counter(i * training.steps // training.epochs for i in range(1, training.epochs + 1))
         done = 0
         for _ in range(ends[done]):  # fewer rounds than epochs: some end before the first round
@@ -249,12 +274,8 @@ class Chunk:
         steps = range(training.steps)
         for _ in progress(steps, label) if label else steps:
             gradients.values.zero_()
-            for rows, labels, present in batches.next():
-                block = self.source.batch(rows)
-                clip = training.max_grad_norm
-                add_clipped_gradients(
-                    self.stack, block, labels, present, clip, gradients, self.scratch
-                )
+            for inputs in batches.next():
+                replay(*inputs)
             if not training.noise_free:
                 drawn.add(gradients.values, stds)
             if watch:
@@ -280,7 +301,7 @@ class Chunk:
 
     def _end_epoch(self, checkpoint: str) -> None:
         """Evaluate on the validation nodes, and keep the parameters that are best so far."""
-        correct = self._correct(self.validation)
+        correct = self._validate().clone()
         self.history.append(correct)
         if self.training:
             self.train_history.append(self._correct(self.training))
@@ -310,7 +331,7 @@ class Chunk:
         distinct = np.unique(twins)
         for rows in prediction_rows(distinct, self.layout):
             for s in range(count):
-                block = self._member_block(s, rows)
+                block = self.source.block([s], [rows], training=False)
                 logits, embedded = forward(self.kept.members[s], block, self.scratch)
                 predictions[s, rows] = logits[0].max(0).indices.cpu().numpy()
                 if shares is not None:

@@ -5,7 +5,9 @@ speed and nothing else, so a member's result does not depend on which others are
 """
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,9 @@ from graphdp.training.networks import (
     StageClassifier,
 )
 
+#: On a GPU sparse features of up to so many bytes are made dense: a product of dense matrices has
+#: no bag whose length others wait for.
+DENSE_BYTES = 4 << 30
 #: (positions of the members, parameters (S, P) before the step, noisy sum of clipped gradients
 #: (S, P)): what a noisy round computes and releases. The tensors are the trainer's own.
 Observer = Callable[[list[int], Stack, Stack], None]
@@ -62,11 +67,12 @@ def train(
     a `StageClassifier` its `StageInputs`, for a `Sage` or `JumpingSage` its `GraphInputs`. labels:
     int64 (n,), or (len(members), n) where they differ. checkpoint: "best_validation" keeps the
     first epoch of highest validation accuracy, "last" the last epoch. device: "auto" takes CUDA if
-    there is one. memory_mb: members are trained in chunks that fit into this many MiB. label: names
-    the work in progress lines (no lines without it). train_history: also evaluate on the training
-    nodes after every epoch, which changes no result. posteriors: also keep every node's
-    probabilities. observe: called in every noisy round before its step is taken; noise: what draws
-    it; both are for audits. Equal arguments give equal results on the same kind of device.
+    there is one. memory_mb: members are trained in chunks that fit into this many MiB, and in
+    halves of them where a GPU has less. label: names the work in progress lines (no lines without
+    it). train_history: also evaluate on the training nodes after every epoch, which changes no
+    result. posteriors: also keep every node's probabilities. observe: called in every noisy round
+    before its step is taken; noise: what draws it; both are for audits. Equal arguments give equal
+    results on the same kind of device.
 
     Raises `GraphDPError` on arguments that do not fit together, on a noise multiplier of 0 (or
     less) in `DPAdam` without `noise_free`, and if the parameters become infinite.
@@ -76,16 +82,47 @@ def train(
     layout = _layout(network, features, like)
     shared = _shared(network, features, layout, like)
     results: list[Fitted | None] = [None] * len(members)
-    for chunk in _chunks(layout, shared, members, training, like, memory_mb):
+
+    def fit(chunk: list[int]) -> None:
         source = _source(network, features, shared, chunk, like)
         name = label and f"{label} {min(chunk) + 1}-{max(chunk) + 1} of {len(members)}"
         own = [members[s] for s in chunk]
         job = Chunk(layout, source, labels[chunk], own, like, train_history)
-        watch = observe and (lambda *round, chunk=chunk: observe(chunk, *round))
+        watch = observe and (lambda *round: observe(chunk, *round))
         rounds = job.fit(training, checkpoint, name, noise, watch)
         for s, result in zip(chunk, job.results(checkpoint, rounds, posteriors), strict=True):
             results[s] = result
+
+    waiting = list(_chunks(layout, shared, members, training, like, memory_mb))
+    while waiting:
+        chunk = waiting.pop(0)
+        if not _fits(partial(fit, chunk), len(chunk)):
+            half = -(-len(chunk) // 2)
+            waiting[:0] = [chunk[:half], chunk[half:]]
     return results  # type: ignore[return-value]
+
+
+def _fits(fit: Callable[[], None], count: int) -> bool:
+    """Whether there was memory on the GPU to `fit` so many members. Raises `GraphDPError` where
+    there is none for one."""
+    try:
+        fit()
+        return True
+    except torch.OutOfMemoryError as error:
+        if count == 1:
+            raise GraphDPError(
+                "one model alone does not fit into the memory that is free on the GPU: set "
+                "device: cpu, or run fewer jobs at a time"
+            ) from error
+    # After the handler: until then the error holds what did not fit.
+    torch.cuda.empty_cache()
+    print(
+        f"{count} models do not fit into the memory that is free on the GPU: "
+        f"{-(-count // 2)} at a time",
+        file=sys.stderr,
+        flush=True,
+    )
+    return False
 
 
 def predict(
@@ -130,9 +167,11 @@ def _shared(network: Network, features: Any, layout: Layout, like: Tensor) -> Fe
         features = features.features
     if features is None or isinstance(network, HopClassifier):
         return None
-    if sparse.issparse(features):
-        return SharedSparse(sparse.csr_matrix(features), layout, like)
-    return SharedDense(np.asarray(features), like)
+    if not sparse.issparse(features):
+        return SharedDense(np.asarray(features), like)
+    if like.device.type != "cpu" and math.prod(features.shape) * like.element_size() <= DENSE_BYTES:
+        return SharedDense(features.toarray(), like)
+    return SharedSparse(sparse.csr_matrix(features), layout, like)
 
 
 def _source(

@@ -157,14 +157,28 @@ class SparseBlock:
         return cls(_csr(matrix, like), transposed, len(rows))
 
     def forward(self, layer: Linear, stack: Stack, scratch: Scratch) -> Tensor:
-        shape = (self.x.shape[0], layer.outputs)
-        product = torch.mm(self.x, stack.rows, out=scratch("product", shape))
+        product = _product(self.x, stack.rows, scratch)
         product = product.view(self.members, -1, layer.outputs).transpose(1, 2)
         return scratch(layer.name, product.shape).copy_(product)
 
     def add_gradient(self, layer: Linear, gradients: Stack, g: Tensor) -> None:
         rows = g.transpose(1, 2).reshape(-1, layer.outputs)
-        gradients.rows.add_(torch.mm(self.transposed, rows))
+        gradients.rows.add_(_product(self.transposed, rows, scratch=None))
+
+
+def _product(matrix: Tensor, rows: Tensor, scratch: Scratch | None) -> Tensor:
+    """A CSR matrix times `rows`, summed in the same order each time, as cuSPARSE does not."""
+    if matrix.device.type == "cpu":
+        out = scratch and scratch("product", (matrix.shape[0], rows.shape[1]))
+        return torch.mm(matrix, rows, out=out)
+    return torch.nn.functional.embedding_bag(
+        matrix.col_indices(),
+        rows,
+        matrix.crow_indices(),
+        mode="sum",
+        per_sample_weights=matrix.values(),
+        include_last_offset=True,
+    )
 
 
 def _csr(matrix: sparse.csr_matrix, like: Tensor) -> Tensor:

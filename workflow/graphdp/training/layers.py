@@ -339,7 +339,7 @@ def _selu(layer: Selu, x: Tensor, scratch: Scratch) -> Tensor:
     is off by at most a rounding error of 1 (6e-8 in float32)."""
     below = SELU_SCALE * SELU_ALPHA  # of which exp(x) - 1, here exp2(log2(below) + x log2(e))
     y = torch.clamp_max(x, 0, out=scratch(f"selu {layer.name}", x.shape))
-    torch.add(x.new_tensor(math.log2(below)), y, alpha=math.log2(math.e), out=y)
+    torch.add(x.new_full((), math.log2(below)), y, alpha=math.log2(math.e), out=y)
     y.exp2_().sub_(below)
     return y.add_(torch.clamp_min(x, 0, out=scratch("work", x.shape)), alpha=SELU_SCALE)
 
