@@ -120,10 +120,6 @@ def test_every_claim_comes_out_as_expected(name):
     # noise on a lattice 450 show what 1,500 do, up to the height of the bound.
     few = get(name).expected == "below" or name.startswith("noise_lattice_")
     draws = 60_000 if few else claims.DRAWS
-    # Of HeterPoisson's two tight ones 5,000 runs reach "tight" (3.4) in every other audit; 20,000
-    # have 3.8 with a deviation of 0.06.
-    if name in ("heterpoisson-hidden-all-eps4", "heterpoisson-known-all-eps4"):
-        draws *= 4
     assert run(get(name), draws=draws)["as_expected"]
 
 

@@ -50,7 +50,7 @@ ALPHA = 1e-6
 ALL = tuple(f"heterpoisson-{one}-all-eps4" for one in ("hidden", "known"))
 RATES = "heterpoisson-hidden-rates-eps4"
 #: Of the cheapest attack: some hundred runs, enough for each bug.
-DRAWS = {RATES: 60_000} | dict.fromkeys(ALL, 20_000)
+DRAWS = {RATES: 60_000} | dict.fromkeys(ALL, 5_000)
 
 
 def outcome(name, draws=None):

@@ -134,7 +134,17 @@ def test_a_replayed_step_is_the_step(training, name, kind, dropout, monkeypatch)
     network = replace(network, dropout=dropout) if dropout else network
     features, _, labels = data(kind=kind, members=4)
     members = [member(s, 0.0 if full else 0.8) for s in range(4)]
+    recorded = set()
+
+    class Watched(Replay):
+        def __call__(self, *inputs):
+            found = super().__call__(*inputs)
+            recorded.add(self._graph is not None)
+            return found
+
+    monkeypatch.setattr(chunk, "Replay", Watched)
     replayed = fit.train(network, features, labels, members, training)
+    assert recorded == {False, True}
     monkeypatch.setattr(chunk, "Replay", lambda step, device, generators=(): step)
     eager = fit.train(network, features, labels, members, training)
     for one, other in zip(replayed, eager, strict=True):
@@ -188,9 +198,10 @@ def short_of_memory(monkeypatch, most):
 
     def fitted(self, *arguments):
         tried.append(len(self.members))
-        if len(self.members) > most:
+        rounds = own(self, *arguments)
+        if len(self.members) > most:  # after all rounds, which are then made once more
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return own(self, *arguments)
+        return rounds
 
     monkeypatch.setattr(chunk.Chunk, "fit", fitted)
     return tried
@@ -208,9 +219,35 @@ def test_what_does_not_fit_is_trained_in_halves_with_the_same_results(monkeypatc
         assert np.mean(one.predictions == other.predictions) >= 0.999
 
 
+def test_what_is_observed_is_not_halved(monkeypatch):
+    """Some rounds would be seen twice."""
+    short_of_memory(monkeypatch, 2)
+    with pytest.raises(GraphDPError, match="a model does not fit"):
+        block(private(), count=7, observe=lambda *seen: None)
+
+
+def test_a_recording_that_breaks_off_for_memory_is_one(monkeypatch):
+    def fitted(self, *arguments):
+        try:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        finally:
+            raise RuntimeError("operation failed due to a previous error during capture")
+
+    monkeypatch.setattr(chunk.Chunk, "fit", fitted)
+    with pytest.raises(GraphDPError, match="a model does not fit"):
+        block(private(), count=2)
+
+    def broken(self, *arguments):
+        raise RuntimeError("another error")
+
+    monkeypatch.setattr(chunk.Chunk, "fit", broken)
+    with pytest.raises(RuntimeError, match="another error"):
+        block(private(), count=2)
+
+
 def test_a_model_that_does_not_fit_alone_is_one_line(monkeypatch):
     short_of_memory(monkeypatch, 0)
-    with pytest.raises(GraphDPError, match=r"one model alone does not fit .* device: cpu") as error:
+    with pytest.raises(GraphDPError, match=r"a model does not fit .* device: cpu") as error:
         block(private(), count=2)
     assert "\n" not in str(error.value)
 

@@ -252,6 +252,15 @@ def test_a_comment_that_names_nothing_is_one_clear_line():
         redraw.with_tables("<!-- graphdp.redraw:nothing -->\n\nold\n\n<!-- end -->")
 
 
+def test_an_empty_table_is_filled_and_one_without_end_swallows_nothing():
+    table = "<!-- graphdp.redraw:rough -->\n\n<!-- end -->"
+    filled = redraw.with_tables(f"{table}\n\nwords\n\n{table}")
+    assert filled.count("an estimate from the others") == 2 and "\n\nwords\n\n" in filled
+    assert redraw.with_tables(filled) == filled
+    with pytest.raises(GraphDPError, match="rough --> has no <!-- end --> before the next"):
+        redraw.with_tables(f"<!-- graphdp.redraw:rough -->\n\nold\n\n{table}")
+
+
 def test_a_file_that_nothing_names_is_refused(tmp_path, monkeypatch):
     for path in shipped.FOLDER.iterdir():
         (tmp_path / path.name).symlink_to(path)

@@ -179,6 +179,17 @@ def test_a_full_disk_is_one_line_without_a_traceback():
     assert "Traceback" not in Path("logs/job.log").read_text()
 
 
+def test_a_full_gpu_is_one_line_without_a_traceback():
+    import torch
+
+    def fail(snakemake):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has")
+
+    with pytest.raises(SystemExit, match=r"free on the GPU: set device: cpu, or run fewer jobs"):
+        job.run(asked(FILE), fail)
+    assert Path("logs/job.log").read_text().count("\n") == 1
+
+
 def test_what_a_private_release_publishes_has_no_seal():
     """The seals of what stays are in private/, as their digests are not keyed."""
 

@@ -49,7 +49,7 @@ from graphdp.progress import progress
 
 MANIFEST = FOLDER / "manifest.json"
 _TABLE = re.compile(
-    r"(<!-- (graphdp[\w.]+):(\w+)(?: ([\w-]+))? -->\n\n).*?(\n\n<!-- end -->)", re.DOTALL
+    r"(<!-- (graphdp[\w.]+):(\w+)(?: ([\w-]+))? -->\n)(?:(?!<!--).)*(<!-- end -->)", re.DOTALL
 )
 
 
@@ -99,8 +99,12 @@ def pages() -> list[Path]:
 def with_tables(text: str) -> str:
     """A page's text with its tables as the shipped rows give them.
 
-    Raises `GraphDPError` if a comment names what there is not.
+    Raises `GraphDPError` if a comment names what there is not, or none ends its table.
     """
+    ended = [found.start() for found in _TABLE.finditer(text)]
+    for begun in re.finditer(r"<!-- graphdp[^>]*-->", text):
+        if begun.start() not in ended:
+            raise GraphDPError(f"{begun.group()} has no <!-- end --> before the next comment")
 
     def write(found: re.Match) -> str:
         before, module, function, argument, after = found.groups()
@@ -109,7 +113,7 @@ def with_tables(text: str) -> str:
         except (ImportError, AttributeError):
             raise GraphDPError(f"there is no {module}:{function}; correct the comment") from None
         written = lines(argument) if argument else lines()
-        return before + "\n".join(written) + after
+        return before + "\n" + "\n".join(written) + "\n\n" + after
 
     return _TABLE.sub(write, text)
 

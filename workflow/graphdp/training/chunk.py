@@ -189,12 +189,12 @@ class Chunk:
     ) -> int:
         """Train; returns the number of noisy rounds, each of which `watch` is shown."""
         self._validate = Replay(lambda: self._correct(self.validation), self.like.device)
-        if isinstance(training, FullBatch):
-            rounds = self._fit_full(training, checkpoint, label)
-        else:
-            rounds = self._fit_private(training, checkpoint, label, noise, watch)
-        del self._validate  # it holds this object, and a GPU's memory with it
-        return rounds
+        try:
+            if isinstance(training, FullBatch):
+                return self._fit_full(training, checkpoint, label)
+            return self._fit_private(training, checkpoint, label, noise, watch)
+        finally:
+            del self._validate  # it holds this object, and a GPU's memory with it
 
     def _fit_full(self, training: FullBatch, checkpoint: str, label: str) -> int:
         # Under dropout nodes with equal inputs differ: each has masks of its own.

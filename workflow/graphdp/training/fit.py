@@ -93,10 +93,11 @@ def train(
         for s, result in zip(chunk, job.results(checkpoint, rounds, posteriors), strict=True):
             results[s] = result
 
-    waiting = list(_chunks(layout, shared, members, training, like, memory_mb))
+    waiting = list(_chunks(layout, shared, members, training, like, memory_mb, train_history))
     while waiting:
         chunk = waiting.pop(0)
-        if not _fits(partial(fit, chunk), len(chunk)):
+        # Whoever observes rounds is not to see some of them twice.
+        if not _fits(partial(fit, chunk), 1 if observe else len(chunk)):
             half = -(-len(chunk) // 2)
             waiting[:0] = [chunk[:half], chunk[half:]]
     return results  # type: ignore[return-value]
@@ -108,11 +109,13 @@ def _fits(fit: Callable[[], None], count: int) -> bool:
     try:
         fit()
         return True
-    except torch.OutOfMemoryError as error:
+    except RuntimeError as error:
+        if not _short_of_memory(error):
+            raise
         if count == 1:
             raise GraphDPError(
-                "one model alone does not fit into the memory that is free on the GPU: set "
-                "device: cpu, or run fewer jobs at a time"
+                "a model does not fit into the memory that is free on the GPU: set device: cpu, or "
+                "run fewer jobs at a time"
             ) from error
     # After the handler: until then the error holds what did not fit.
     torch.cuda.empty_cache()
@@ -154,6 +157,13 @@ def predict(
     return classes
 
 
+def _short_of_memory(error: BaseException | None) -> bool:
+    """Whether that is what went wrong: a recording that breaks off ends in an error of its own."""
+    while error is not None and not isinstance(error, torch.OutOfMemoryError):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
 def _layout(network: Network, features: Any, like: Tensor) -> Layout:
     graph = Neighbours(features.edges, like) if isinstance(network, Sage | JumpingSage) else None
     return Layout(network, graph)
@@ -191,6 +201,7 @@ def _chunks(
     training: FullBatch | DPAdam,
     like: Tensor,
     memory_mb: int,
+    train_history: bool,
 ) -> Iterable[list[int]]:
     """Members that are trained together, by position: as many as fit into the memory.
 
@@ -201,7 +212,11 @@ def _chunks(
     largest = max(member.train.size for member in members)
     if layout.neighbours:
         largest = layout.neighbours.num_nodes
-    size = max(1, (memory_mb << 20) // _member_bytes(layout, shared, largest, training, like))
+    needed = _member_bytes(layout, shared, largest, training, like)
+    if like.device.type != "cpu":  # where all members are evaluated at once
+        evaluated = max(member.val.size for member in members) + train_history * largest
+        needed += like.element_size() * 4 * layout.width * evaluated
+    size = max(1, (memory_mb << 20) // needed)
     if isinstance(training, FullBatch) and like.device.type == "cpu":
         size = min(size, 2 if layout.neighbours else 1)
     for start in range(0, len(members), size):

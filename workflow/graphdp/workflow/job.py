@@ -69,6 +69,11 @@ def run(snakemake: Any, main: Callable[[Any], None]) -> None:
     except Exception as error:
         if isinstance(error, OSError) and error.errno in _NO_PLACE:
             failed = f"error: {_no_place(error, log)}"
+        elif type(error).__name__ == "OutOfMemoryError":  # torch's, which not every job imports
+            failed = (
+                "error: this job does not fit into the memory that is free on the GPU: set "
+                "device: cpu, or run fewer jobs at a time"
+            )
         else:
             failed = f"error: {type(error).__name__}: {error} (traceback in {log})"
             logged = True
