@@ -9,6 +9,7 @@ import yaml
 from matplotlib.text import Annotation
 
 from graphdp import config
+from graphdp.methods.registry import cards
 from graphdp.methods.settings import key
 from graphdp.paper import style
 from graphdp.paper.rows import COLUMNS, read_rows
@@ -17,6 +18,13 @@ from graphdp.workflow import asked
 from graphdp.workflow.grid import Grid
 
 ROOT = Path(__file__).parents[1]
+
+
+def every_level():
+    """(method, level) of every card, one k for all of its k."""
+    return [
+        (its.name, "k1" if kind == "k" else kind) for its in cards().values() for kind in its.levels
+    ]
 
 
 def published(paper):

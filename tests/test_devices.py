@@ -11,12 +11,13 @@ import torch
 from graphdp.data.csbm import csbm
 from graphdp.errors import GraphDPError
 from graphdp.methods.block import Block
-from graphdp.methods.registry import card, cards
+from graphdp.methods.registry import card
 from graphdp.releases.cache import AggregateCache
 from graphdp.training import MLP, DPAdam, FullBatch, chunk, fit
 from graphdp.training.replay import Replay
 from graphdp.workflow.calibrations import calibrate_cell
 from graphdp.workflow.stages import run_all
+from study_fixture import every_level
 from test_ensemble import BLOCKS, block, data, member, networks, private
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -31,12 +32,6 @@ SMALL = {
 @functools.cache
 def graph():
     return csbm(200, 6, 8.0, 3.25, 0.5, 1)
-
-
-def of_every_level():
-    return [
-        (its.name, "k1" if kind == "k" else kind) for its in cards().values() for kind in its.levels
-    ]
 
 
 def trained(method, level, device, folder):
@@ -74,7 +69,7 @@ def moved_by_rounding_alone(method, level, part):
 
 
 @needs_gpu
-@pytest.mark.parametrize(("method", "level"), of_every_level())
+@pytest.mark.parametrize(("method", "level"), every_level())
 def test_a_method_is_the_same_on_both(method, level, tmp_path):
     """The same noise and samples to the last draw: parameters differ by rounding alone."""
     here = trained(method, level, "cpu", tmp_path / "cpu")

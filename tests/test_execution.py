@@ -23,7 +23,7 @@ from graphdp.methods.dpdgc import network as dpdgc_network
 from graphdp.methods.gap import method as gap
 from graphdp.methods.gap.plan import gap_plan
 from graphdp.methods.progap import method as progap
-from graphdp.methods.registry import card, cards
+from graphdp.methods.registry import card
 from graphdp.methods.sage import network as sage_network
 from graphdp.noise import GridNoise
 from graphdp.privacy import calibrated, composition, execution
@@ -46,6 +46,7 @@ from graphdp.releases.cache import AggregateCache
 from graphdp.workflow.calibrations import calibrate_cell, calibration_plan
 from graphdp.workflow.model_rows import accounted, write_rows
 from graphdp.workflow.stages import run_all
+from study_fixture import every_level
 
 _TRAINING = {"epochs": 2, "batch_size": 16, "hidden": 4, "max_grad_norm": 0.7}
 _DECOUPLED = _TRAINING | {"classifier_epochs": 2}
@@ -566,16 +567,7 @@ def test_lists_longer_than_the_bound_are_refused():
         check_bound(block, np.ones(5, bool), 2)
 
 
-def of_every_level():
-    return [
-        (its.name, "k1" if kind == "k" else kind)
-        for its in cards().values()
-        for kind in its.levels
-        if kind != "none"
-    ]
-
-
-@pytest.mark.parametrize(("method", "level"), of_every_level())
+@pytest.mark.parametrize(("method", "level"), [one for one in every_level() if one[1] != "none"])
 def test_noise_for_a_corrected_analysis_is_drawn_in_the_same_rounds(method, level):
     """Whichever analysis sets σ, it has the phases, rounds, samples, clip and divisor of the
     method's own plan, which is what a loop knows how to run."""

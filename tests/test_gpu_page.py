@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from graphdp.methods.registry import cards
 from graphdp.paper import devices
 from graphdp.paper.shipped import lines_of, shipped_rows
+from study_fixture import every_level
 
 ROOT = Path(__file__).parents[1]
 TEXT = " ".join((ROOT / "docs/gpu.md").read_text(encoding="utf-8").split())
@@ -20,10 +20,7 @@ def asked():
 
 
 def test_the_study_has_every_method_and_level():
-    levels = {
-        (its.name, "k1" if kind == "k" else kind) for its in cards().values() for kind in its.levels
-    }
-    assert levels == asked()
+    assert set(every_level()) == asked()
 
 
 def test_one_device_trained_each_file():

@@ -87,7 +87,7 @@ def main() -> None:
             for way in [*ways, *compiled]:
                 device = "cpu" if way == "on a CPU" else args.device
                 if device == "cpu" and size > 10:
-                    continue  # one after the other: ten tell what a hundred take
+                    continue  # it would take minutes
                 with launched(way), warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     if device == "cuda":

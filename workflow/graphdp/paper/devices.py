@@ -107,7 +107,7 @@ def kernels() -> Iterator[str]:
 
 def loops() -> Iterator[str]:
     """The lines of the table of stacks beside a plain loop on the same GPU."""
-    yield "| seconds of a model | models | CPU | wall | start (wall) | plain / stack, start apart |"
+    yield "| seconds of a model | models | CPU | wall | start (CPU) | plain / stack, start apart |"
     yield "| --- | --- | --- | --- | --- | --- |"
     for name in ("GAP-EDP", "ProGAP, edge level"):
         found = [
