@@ -253,12 +253,13 @@ def test_a_comment_that_names_nothing_is_one_clear_line():
 
 
 def test_an_empty_table_is_filled_and_one_without_end_swallows_nothing():
-    table = "<!-- graphdp.redraw:rough -->\n\n<!-- end -->"
+    table = "<!-- graphdp.redraw:beside audit-gap -->\n\n<!-- end -->"
+    (told,) = redraw.beside("audit-gap")
     filled = redraw.with_tables(f"{table}\n\nwords\n\n{table}")
-    assert filled.count("an estimate from the others") == 2 and "\n\nwords\n\n" in filled
+    assert filled.count(told) == 2 and "\n\nwords\n\n" in filled
     assert redraw.with_tables(filled) == filled
-    with pytest.raises(GraphDPError, match="rough --> has no <!-- end --> before the next"):
-        redraw.with_tables(f"<!-- graphdp.redraw:rough -->\n\nold\n\n{table}")
+    with pytest.raises(GraphDPError, match="audit-gap --> has no <!-- end --> before the next"):
+        redraw.with_tables(f"<!-- graphdp.redraw:beside audit-gap -->\n\nold\n\n{table}")
 
 
 def test_a_file_that_nothing_names_is_refused(tmp_path, monkeypatch):

@@ -58,6 +58,14 @@ def read_json(path: str | os.PathLike) -> Any:
     return json.loads(Path(path).read_text(encoding="utf-8"))
 
 
+def read_yaml(path: str | os.PathLike) -> Any:
+    """Load a YAML file, by PyYAML's parser in C where it has that: eight times as fast."""
+    import yaml
+
+    text = Path(path).read_text(encoding="utf-8")
+    return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
 def save_npz(path: str | os.PathLike, **arrays: np.ndarray) -> None:
     """Write arrays to an uncompressed `.npz` atomically; equal arrays give equal bytes."""
     with atomic_path(path) as temporary, temporary.open("wb") as file:

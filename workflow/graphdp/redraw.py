@@ -23,7 +23,6 @@ from types import ModuleType
 from typing import Any
 
 import pandas as pd
-import yaml
 from PIL import Image
 
 from graphdp import io, noise
@@ -58,7 +57,7 @@ def shipped(*, drawn: bool = True) -> dict[str, Any]:
 
     Raises `GraphDPError` if it and the folder's files differ.
     """
-    said = yaml.safe_load((FOLDER / "shipped.yaml").read_text(encoding="utf-8"))
+    said = io.read_yaml(FOLDER / "shipped.yaml")
     needed = {*said["rows"], *said["attacks"], *said["audits"]}
     named = needed | {*said["figures"]}
     found = {path.name for path in FOLDER.iterdir() if path.suffix in (".png", ".gz")}
@@ -134,7 +133,7 @@ def coverage(paper: str) -> Iterator[str]:
     attacks = shipped_attacks(entry["attacks"]) if "attacks" in entry else None
     context = shipped_context(config, sorted(set(rows["dataset"])))
     near, printed = runs.near_print(rows, context)
-    own = yaml.safe_load(Path(config).read_text(encoding="utf-8"))["datasets"]
+    own = io.read_yaml(config)["datasets"]
     graphs = dict.fromkeys([*context["datasets"], *entry.get("stand_ins", []), *own])
     study = shipped_study(config, list(graphs))
     yield from runs.lines_of(runs.coverage(study, rows, attacks, _costs()), entry["artefacts"])
@@ -216,7 +215,7 @@ def papers() -> Iterator[str]:
         memory = max(part["peak_rss_mb"].max() for part in parts) / 1000
         came_out = page(entry["method"]).came_out()
         graphs = sorted(set(models["dataset"]))
-        own = yaml.safe_load(Path(f"config/papers/{name}.yaml").read_text(encoding="utf-8"))
+        own = io.read_yaml(f"config/papers/{name}.yaml")
         # Other graphs stand in for the paper's own.
         chosen = "" if {*graphs} & {*own["datasets"]} else f' DATASETS="{" ".join(graphs)}"'
         yield (

@@ -16,6 +16,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from graphdp.errors import GraphDPError
@@ -174,24 +175,28 @@ def _matches(rows: pd.DataFrame, spec: Mapping) -> pd.Series:
     )
     if "datasets" in spec:
         match &= rows["dataset"].isin(spec["datasets"])
-    index = rows.index[match]
     # What a row means that says nothing about a hyperparameter.
     unnamed = cards()[spec["method"]].unnamed if spec["method"] in cards() else {}
+    # Models that differ in their seed alone agree or do not agree together.
+    places = np.flatnonzero(match)
+    kind = rows[["dataset", "hyperparameters"]].iloc[places]
+    kind = kind.groupby(list(kind.columns), sort=False).ngroup().to_numpy()
+    one_of_each = places[np.unique(kind, return_index=True)[1]]
+    datasets = rows["dataset"].iloc[one_of_each]
+    agrees = np.ones(len(one_of_each), bool)
     for name, values in spec.items():
         column = HYPERPARAMETER_PREFIX + name
         if name in _NOT_HYPERPARAMETERS or column not in rows.columns:
             continue
-        by_dataset = {d: _values(values, d) for d in rows.loc[index, "dataset"].unique()}
-        index = pd.Index(
-            [
-                i
-                for i, value, dataset in zip(
-                    index, rows.loc[index, column], rows.loc[index, "dataset"], strict=True
-                )
-                if _agrees(unnamed.get(name) if value is None else value, by_dataset[dataset])
-            ]
-        )
-    return pd.Series(rows.index.isin(index), index=rows.index)
+        by_dataset = {d: _values(values, d) for d in datasets.unique()}
+        said = [
+            _agrees(unnamed.get(name) if value is None else value, by_dataset[dataset])
+            for value, dataset in zip(rows[column].iloc[one_of_each], datasets, strict=True)
+        ]
+        agrees &= np.array(said, bool)
+    agreeing = np.zeros(len(rows), bool)
+    agreeing[places] = agrees[kind]
+    return pd.Series(agreeing, index=rows.index)
 
 
 def _agrees(value, allowed: list | None) -> bool:

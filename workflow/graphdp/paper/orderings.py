@@ -157,8 +157,12 @@ def orderings_table(rows: pd.DataFrame, context: Mapping) -> pd.DataFrame:
     claims = read_orderings(context.get("orderings"), context.get("paper"))
 
     @cache
+    def of(experiment: str) -> pd.DataFrame:
+        return experiment_rows(rows, context, experiment)
+
+    @cache
     def found(measure: str, experiment: str, setting: Side) -> Found:
-        return _OF_MODELS[measure](experiment_rows(rows, context, experiment), setting)
+        return _OF_MODELS[measure](of(experiment), setting)
 
     def asked(experiment: str) -> list[tuple]:
         named = experiment in context.get("experiments", {})

@@ -51,17 +51,19 @@ def select_best(
     (int), and the cells left out with the reason. Raises GraphDPError when the rows of one cell
     differ in checkpoint rule, basis, adjacency or status, or hold a model twice.
     """
-    chosen, left_out = [], {}
-    for cell, group in rows.groupby([*CELL, *by], sort=False):
-        best = _best_setting(cell, group)
-        if best is None:
-            count = group["hyperparameters"].nunique()
-            left_out[cell] = f"incomplete: none of {count} settings has all seeds"
-        else:
-            chosen.append(best)
-    if not chosen:
-        return rows.iloc[:0].assign(settings_compared=0, settings_incomplete=0), left_out
-    return pd.concat(chosen, ignore_index=True), left_out
+    cells = [*CELL, *by]
+    read = rows[[*dict.fromkeys((*cells, *_UNIFORM, "hyperparameters", "seed", "val_accuracy"))]]
+    places, compared, incomplete, left_out = [], [], [], {}
+    for cell, group in read.reset_index(drop=True).groupby(cells, sort=False):
+        best, complete, settings = _best_setting(cell, group)
+        if not complete:
+            left_out[cell] = f"incomplete: none of {settings} settings has all seeds"
+        places.extend(best)
+        compared.extend([complete] * len(best))
+        incomplete.extend([settings - complete] * len(best))
+    chosen = rows.iloc[places].reset_index(drop=True)
+    counts = {"settings_compared": compared, "settings_incomplete": incomplete}
+    return chosen.assign(**{name: np.array(n, np.int64) for name, n in counts.items()}), left_out
 
 
 def summarise(selected: pd.DataFrame, by: Sequence[str] = (), seed: int = 0) -> pd.DataFrame:
@@ -88,7 +90,9 @@ def summarise(selected: pd.DataFrame, by: Sequence[str] = (), seed: int = 0) -> 
     )
 
 
-def _best_setting(cell: tuple, group: pd.DataFrame) -> pd.DataFrame | None:
+def _best_setting(cell: tuple, group: pd.DataFrame) -> tuple[np.ndarray, int, int]:
+    """The index of the rows of a cell's best setting, by seed; how many settings have all seeds
+    (if none does, there are no such rows), and how many there are."""
     name = ", ".join(map(str, cell))
     for column in _UNIFORM:
         values = group[column].unique()
@@ -96,19 +100,19 @@ def _best_setting(cell: tuple, group: pd.DataFrame) -> pd.DataFrame | None:
             raise GraphDPError(
                 f"rows of {name} mix {column} {values[0]!r} and {values[1]!r}; keep one per study"
             )
-    seeds = set(group["seed"])
-    settings = [s for _, s in sorted(group.groupby("hyperparameters"), key=_setting_order)]
-    if any(setting["seed"].duplicated().any() for setting in settings):
+    setting, texts = pd.factorize(group["hyperparameters"])
+    seed, seeds = pd.factorize(group["seed"], sort=True)
+    models = np.bincount(setting * len(seeds) + seed, minlength=len(texts) * len(seeds))
+    models = models.reshape(len(texts), len(seeds))
+    if models.max() > 1:
         raise GraphDPError(f"rows of {name} hold a seed twice; collect the jobs' results again")
-    complete = [setting for setting in settings if len(setting) == len(seeds)]
-    if not complete:
-        return None
+    complete = np.flatnonzero(models.all(axis=1))
+    if not complete.size:
+        return np.array([], np.int64), 0, len(texts)
+    means = np.bincount(setting, group["val_accuracy"]) / models.sum(axis=1)
     # Rounding makes means equal that differ only by the order in which floats were added.
-    best = max(complete, key=lambda setting: round(setting["val_accuracy"].mean(), 12))
-    return best.sort_values("seed").assign(
-        settings_compared=len(complete), settings_incomplete=len(settings) - len(complete)
-    )
-
-
-def _setting_order(item: tuple[str, pd.DataFrame]) -> tuple:
-    return setting_key(item[0])
+    means = means.round(12)
+    best = complete[~(means[complete] < means[complete].max())]
+    chosen = min(best, key=lambda one: setting_key(texts[one]))
+    order = np.argsort(seed[setting == chosen])
+    return group.index.to_numpy()[setting == chosen][order], complete.size, len(texts)

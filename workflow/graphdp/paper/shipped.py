@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
 
 from graphdp import io
 from graphdp.config import Study, validate
@@ -54,7 +53,7 @@ def shipped_context(config: str, datasets: Sequence[str]) -> dict[str, Any]:
 
 def shipped_study(config: str, datasets: Sequence[str]) -> Study:
     """The part of a study on some datasets. Raises `GraphDPError` as `shipped_context`."""
-    content = yaml.safe_load(Path(config).read_text(encoding="utf-8"))
+    content = io.read_yaml(config)
     return validate(content | {"datasets": list(datasets)})
 
 
