@@ -183,6 +183,20 @@ def test_all_claims_of_today_are_shipped_and_came_out_as_they_must():
     assert (
         f"bounds ε from below ([docs/audits.md](docs/audits.md)): {len(SHIPPED)} claims" in readme
     )
+    refuted, beyond, within = 0, 0, 0
+    for one in SHIPPED.values():
+        exceeded = one["lower_bound"] > one["claimed_epsilon"]
+        refuted += exceeded and one["status"] == "refuted"
+        # What is proven for one directed entry, where both entries of an edge are attacked.
+        undirected = one["adjacency"] == "edge_undirected" and one["basis"] == "as_published"
+        beyond += exceeded and one["status"] == "proven" and undirected
+        within += not exceeded and one["status"] != "refuted"
+    assert (
+        f"the {refuted} that are refuted are exceeded, {beyond} that are proven for one directed "
+        "entry are exceeded where both entries of an undirected edge are attacked, and the other "
+        f"{within} are not."
+    ) in re.sub(r"\s+", " ", readme)
+    assert refuted + beyond + within == len(SHIPPED)
     assert f"all {len(SHIPPED)} claims" in PAGE
 
 

@@ -83,9 +83,12 @@ def test_what_is_dearer_than_all_that_ran_takes_more():
     assert table["more"].to_dict() == {"a": False, "b": False, "c": True}
     (line,) = [one for one in coverage.lines_of(table.reset_index(), {}) if "`c`" in one]
     assert " | more than " in line
-    # It has run, so that it tells what it takes.
-    table = coverage.coverage(study, pd.concat([rows, models([cells["c"]], 1)]))
-    assert not table["more"].any()
+    # One of its models has run, at 60 s, so that it tells what the others take.
+    table = coverage.coverage(study, pd.concat([rows, models([cells["c"]], 1)[:1]]))
+    assert not table["more"].any() and not table["rough"].any()
+    (setting,) = (s for s in cells["c"].settings if s["encoder_layers"] == 0)
+    assert key(setting) == models([cells["c"]], 1)["hyperparameters"].iloc[0]
+    assert table.set_index("experiment").loc["c", "left"] == 4 * 60
 
 
 def test_costs_are_estimated_from_the_other_kinds_on_a_graph():
@@ -98,14 +101,15 @@ def test_costs_are_estimated_from_the_other_kinds_on_a_graph():
         ("y", "mlp"): 20,
     }
     rows = pd.DataFrame(
-        [{"dataset": graph, "method": method, "level": "none", "cpu_seconds": float(one)}
+        [{"dataset": graph, "method": method, "level": "none", "hyperparameters": "{}",
+          "cpu_seconds": float(one)}
          for (graph, method), one in seconds.items()]
     )  # fmt: skip
     known = costs.Costs({"s": rows})
-    assert known.of(("s", "mlp", "none"), "y") == (20, False)
-    assert known.of(("s", "mlp", "none"), "z") == (pytest.approx(30), True)
-    assert np.isnan(known.of(("s", "sage", "none"), "z")[0])
-    assert np.isnan(known.of(("s", "mlp", "none"), "w")[0]) and not known.knows("w")
+    assert known.of(costs.Kind("s", "mlp", "none"), "y") == (20, False)
+    assert known.of(costs.Kind("s", "mlp", "none"), "z") == (pytest.approx(30), True)
+    assert np.isnan(known.of(costs.Kind("s", "sage", "none"), "z")[0])
+    assert np.isnan(known.of(costs.Kind("s", "mlp", "none"), "w")[0]) and not known.knows("w")
     assert known.off_by(0.9, {"x", "y"}) == pytest.approx(1)
     dearer = pd.concat(
         [

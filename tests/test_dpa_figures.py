@@ -38,7 +38,7 @@ def test_a_graphs_figure_draws_the_tables_means_and_the_print(frame, context, ta
     flat = {line.get_label(): to_rgb(line.get_color()) for line in node.get_lines()}
     light, dark = (flat[name] for name in ("no graph, no noise", "as implemented, no noise"))
     assert np.mean(light) - np.mean(dark) > 0.15
-    assert "ε that holds under a refuted claim: none" in told(figure)
+    assert "refuted claims: no ε is known to hold" in told(figure)
     gone = FIGURES["dpa_citeseer"].draw(frame, context)
     assert "not downloaded" in told(gone)
     assert [ax.get_title() for ax in gone.axes] == ["citeseer"]

@@ -35,7 +35,7 @@ def test_what_did_not_run_is_named():
     assert missing == {("dpdgc", "node"), ("dpdgcofficial", "node"), ("dpdgcofficial", "k1")}
     assert (
         "Not run on the GPU in this study: DPDGC at node level, and its authors' code at node and "
-        "k-edge level." in TEXT
+        "k-neighbour level." in TEXT
     )
 
 

@@ -118,3 +118,12 @@ def test_overlap_rule_and_setting_hardly_matter_without_the_choice_of_neighbours
     ]
     told = re.search(r"the overlap rules\s+differ by at most (\d\.\d) points", TEXT)
     assert float(told[1]) == round(max(apart), 1)
+
+
+def test_naive_dp_sgd_hardly_tells_classes_apart():
+    rows = shipped_rows(ROWS)
+    naive = rows[rows["method"].isin(["naive", "naiveofficial"])]
+    assert set(naive["dataset"]) == {"pubmed"} and naive["seed"].nunique() == 3
+    least, most = 100 * naive["test_accuracy"].min(), 100 * naive["test_accuracy"].max()
+    said = re.sub(r"\s+", " ", TEXT)
+    assert f"at every ε ({least:.1f} to {most:.1f} %, three seeds, δ = N^-1.1)" in said

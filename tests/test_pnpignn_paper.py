@@ -217,7 +217,7 @@ def test_a_graphs_figure_draws_the_tables_means_and_the_print(frame, context, ta
     (container,) = figure.axes[2].containers
     assert container.get_label() == "paper"
     assert container[0].get_xydata().tolist() == [[2, 79.8], [4, 80.8], [8, 81.6], [16, 82.1]]
-    assert "ε that holds under a refuted claim: none" in told(figure)
+    assert "refuted claims: no ε is known to hold" in told(figure)
     assert "as implemented: the M that is best on test nodes, as its code" in told(figure)
 
 

@@ -1,27 +1,42 @@
-"""What a model takes, by those of the same graph, method and level that have run, or estimated."""
+"""What a model takes, by those of the same graph and kind that have run, or estimated."""
 
+import json
 from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-Kind = tuple[str, str, str]  # source, method, level
+#: Without an encoder GAP's aggregates are as wide as the features.
+DEARER = {"encoder_layers": 0}
+
+
+class Kind(NamedTuple):
+    """Models that take about as long on the same graph."""
+
+    source: str
+    method: str
+    level: str
+    dearer: bool = False
+
+
+def is_dearer(setting: Mapping[str, Any]) -> bool:
+    """Whether a setting is one of `DEARER`: a kind of its own."""
+    return any(setting.get(name) == value for name, value in DEARER.items())
 
 
 class Costs:
-    """CPU seconds of a model by source (a study, or its attacks), graph, method and level."""
+    """CPU seconds of a model by graph and kind (source: a study, or its attacks)."""
 
     def __init__(self, sources: Mapping[str, pd.DataFrame]):
-        """sources: name -> rows with dataset, method, level and cpu_seconds."""
-        self._known: dict[tuple[Kind, str], float] = {
-            ((source, method, level), graph): seconds
-            for source, rows in sources.items()
-            for (graph, method, level), seconds in rows.groupby(["dataset", "method", "level"])[
-                "cpu_seconds"
-            ]
-            .mean()
-            .items()
-        }
+        """sources: name -> rows with dataset, method, level, hyperparameters and cpu_seconds."""
+        self._known: dict[tuple[Kind, str], float] = {}
+        for source, rows in sources.items():
+            settings = {text: is_dearer(json.loads(text)) for text in set(rows["hyperparameters"])}
+            dearer = rows["hyperparameters"].map(settings).astype(bool).rename("dearer")
+            taken = rows.groupby(["dataset", "method", "level", dearer])["cpu_seconds"].mean()
+            for (graph, *kind), seconds in taken.items():
+                self._known[Kind(source, *kind), graph] = seconds
         self._kinds, self._graphs = _fit(self._known)
 
     def of(self, kind: Kind, graph: str) -> tuple[float, bool]:

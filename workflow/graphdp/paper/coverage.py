@@ -10,15 +10,12 @@ import pandas as pd
 
 from graphdp.config import Study
 from graphdp.methods.settings import key
-from graphdp.paper.costs import Costs
+from graphdp.paper.costs import Costs, Kind, is_dearer
 from graphdp.paper.scorecard import scorecard_table
 from graphdp.workflow.grid import Cell, Grid
 
 #: A cell is as printed if it is no further off, in percentage points.
 NEAR = 2.5
-#: What is dearer than models of the same graph, method and level that have run: without an encoder
-#: GAP's aggregates are as wide as the features.
-DEARER = {"encoder_layers": 0}
 
 
 def coverage(
@@ -52,20 +49,19 @@ def coverage(
         line["settings"] += len(seeds)
         line["seeds"] += [n for n in seeds if n]
         asked = study.seeds_of(cell.experiment)
-        if missing := sum(max(0, asked - n) for n in seeds):
-            source = sources[cell.experiment in study.attacks]
-            graph = cell.dataset
-            if not costs.knows(graph):
-                graph = study.definitions.get(graph, {}).get("base", graph)
-            seconds, rough = costs.of((source, cell.method, cell.level), graph)
-            line["left"] += missing * seconds
-            line["rough"] |= rough
-            # No such model has run; those that have tell the least that one takes.
-            line["more"] |= any(
-                setting.get(name) == value and not n
-                for setting, n in zip(cell.settings, seeds, strict=True)
-                for name, value in DEARER.items()
-            )
+        graph, source = cell.dataset, sources[cell.experiment in study.attacks]
+        if not costs.knows(graph):
+            graph = study.definitions.get(graph, {}).get("base", graph)
+        for setting, n in zip(cell.settings, seeds, strict=True):
+            if missing := max(0, asked - n):
+                kind = Kind(source, cell.method, cell.level, is_dearer(setting))
+                seconds, rough = costs.of(kind, graph)
+                if kind.dearer and math.isnan(seconds):
+                    # Those that have run tell the least that one takes.
+                    seconds, rough = costs.of(kind._replace(dearer=False), graph)
+                    line["more"] = True
+                line["left"] += missing * seconds
+                line["rough"] |= rough
     table = [
         {
             "experiment": experiment,

@@ -347,7 +347,7 @@ def finish(
         seeds_of(shown) + (f" (small markers: fewer than {FEW_SEEDS})" if SMALL in kinds else ""),
         f"{' and '.join(intervals)}: 95 % intervals" if intervals else "",
         older,
-        "ε that holds under a refuted claim: none" if refuted else "",
+        "refuted claims: no ε is known to hold" if refuted else "",
         not_shown(missing, shown),
     ]
     if any("setting" in cell for cell in missing):  # the comparison itself is not whole

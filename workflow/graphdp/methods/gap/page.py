@@ -124,9 +124,9 @@ def came_out() -> str:
         first.setdefault(f"from a claimed {won[0]} on" if won else "never", []).append(graph)
     told = ", ".join(f"for {_listed(graphs)} {when}" for when, graphs in first.items())
     return (
-        f"On four graphs, by the means: at edge level above the MLP in {above} of {len(at_edges)} "
-        f"cells, {apart} with intervals apart (edge_directed, proven). At node level "
-        f"(node_add_remove, refuted) above MLP-DP {told}"
+        f"On four graphs, by the means: at edge level (ε of {EDGE[0]} to {EDGE[-1]}) above the "
+        f"MLP in {above} of {len(at_edges)} cells, {apart} with intervals apart (edge_directed, "
+        f"proven). At node level (node_add_remove, refuted), with its encoder, above MLP-DP {told}"
     )
 
 

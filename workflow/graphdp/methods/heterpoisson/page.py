@@ -299,5 +299,5 @@ def overview() -> Panel:
         "HeterPoisson (PNPiGNNs)",
         places,
         pd.DataFrame(lines, columns=["place", "kind", "mean", "low", "high"]),
-        "claimed ε = 4 (participant; δ = N^-1.1;\nwhat holds: corrected, conditional)",
+        "target ε = 4 (participant; δ = N^-1.1;\nwhat holds: corrected, conditional)",
     )
