@@ -13,10 +13,12 @@ from scipy import stats
 
 from graphdp.errors import GraphDPError
 from graphdp.noise import GridNoise, Words, normals
-from graphdp.parties import memory, shares, shuffler
+from graphdp.parties import memory, party, shares, shuffler
+from graphdp.parties import session as session_module
 from graphdp.parties.fixed_point import decode, dummies, encode, party_noise, project
 from graphdp.parties.frames import Link
 from graphdp.parties.memory import InMemory
+from graphdp.parties.session import Session
 from graphdp.parties.shares import Round, link_bytes, mask, split_rows, sum_by_key, uniform
 from graphdp.parties.waiting import PATIENCE, most_told, seconds_of_work
 from graphdp.privacy import pair_sums
@@ -410,7 +412,75 @@ def test_a_party_that_is_slow_as_its_work_is_long_is_waited_for():
     assert all((a == b).all() for a, b in zip(found, in_memory, strict=True))
 
 
-def test_how_long_work_may_take_follows_from_public_numbers():
+def told(sent):
+    """What every party of a session is told when it starts, ports apart; sent: the pairs."""
+    found = {}
+
+    class Told(Session):
+        async def _launch(self, name, spec):
+            found[name] = {key: one for key, one in spec.items() if key != "addresses"}
+            return await super()._launch(name, spec)
+
+    released(
+        Told(*sent, USERS, 3, 2, NOISE, ROUNDS, count_std=1.0, mean_dummies=3, secret="the same")
+    )
+    return {name: one for name, one in found.items() if name.startswith("party")}
+
+
+def test_a_party_is_told_nothing_that_depends_on_the_pairs():
+    """Whoever sends how many to whom: what it may know of that is what it receives."""
+    senders, keys = pairs()
+    whole, without = told((senders, keys)), told((senders[40:], keys[40:]))
+    assert whole == without and len(whole) == 3
+    public = {"study", "parties", "shares", "num_keys", "rounds", "timeouts", "start_timeout",
+              "tls", "listen", "party", "count_std", "mean_dummies"}  # fmt: skip
+    drawn = {"secrets", "secret", "seeds", "noise"}  # of the session's secret and the noise's name
+    assert all(set(one) == public | drawn for one in whole.values())
+    assert whole["party 0"]["timeouts"]["shuffler"] > 5 * 20
+
+
+def test_a_party_that_is_stopped_before_it_connects_is_named(monkeypatch):
+    """After a minute, of which its links know nothing; here 12 s, in which the others start."""
+    monkeypatch.setattr(session_module, "_BEGUN", 12.0)
+
+    class Stopped(Session):
+        async def _launch(self, started, spec):
+            process = await super()._launch(started, spec)
+            if started == "party 1":
+                os.kill(process.pid, signal.SIGSTOP)
+            return process
+
+    stopped = Stopped(*pairs(), USERS, 3, 2, NOISE, ROUNDS, patience=4.0)
+    began = time.monotonic()
+    with pytest.raises(GraphDPError, match=r"^(party 0, )?party 1(, party 2)? does not"), stopped:
+        pass
+    assert time.monotonic() - began < 40
+
+
+class _Says:
+    """A link from which whole bodies come."""
+
+    other = "shuffler"
+
+    def __init__(self, body):
+        self._body = body
+
+    async def receive(self, *_, **__):
+        return self._body, 0, True
+
+
+def test_a_key_or_a_party_that_is_not_there_is_refused():
+    keys = np.array([3, USERS], np.uint32).tobytes()
+    with pytest.raises(GraphDPError, match=f"shuffler sent key {USERS} of {USERS}"):
+        asyncio.run(party._keys(_Says(keys), ROUNDS[0], USERS))
+    found = asyncio.run(party._keys(_Says(keys), ROUNDS[0], USERS + 1))
+    assert found.tolist() == [3, USERS]
+    share = np.array([(0, 3, 0)], party.SHARE).tobytes()
+    with pytest.raises(GraphDPError, match="sent to party 3 of 3"):
+        asyncio.run(shuffler._shares(_Says(share), ROUNDS[0], {"parties": 3}))
+
+
+def test_how_long_work_may_take_follows_from_sizes():
     """Bytes of the widest piece, at 5 MB a second; `timeout` comes on top, and is 20 s."""
     sent = link_bytes(PAIRS_SENT, 3 * USERS * 7, USERS, 64, 3, 2)
     work = sum(sent.values()) / 5e6
@@ -436,8 +506,8 @@ def test_parties_hear_nothing_of_a_round_before_all_of_it_is_checked(tmp_path):
     ):
         notes = {f"party {p}": {"notes": str(tmp_path / f"{p}")} for p in range(3)}
         failing(act, message, notes)
-        for party in range(3):
-            assert received(tmp_path / f"{party}") == {0: {"keys", "pairs"}}
+        for number in range(3):
+            assert received(tmp_path / f"{number}") == {0: {"keys", "pairs"}}
 
 
 TO_SERVER = ("party 1", "server", "sums", "^round 2 of features: party 1 sent ")

@@ -51,6 +51,22 @@ def frame(place=0, **changes):
     return pack(**(fields | changes))
 
 
+def test_nothing_is_read_of_a_greeting_with_a_body():
+    """Whoever connects may send one: 64 MiB before its HMAC is looked at would be too many."""
+    greeting = frame(kind=frames.HELLO, number=0, rows=0, columns=0, body=b"b" * 16)
+
+    async def greet(data):
+        reader = asyncio.StreamReader()
+        reader.feed_data(data)
+        link = Link(reader, Writer(), SECRET, "party 0", "shuffler", STUDY, 1.0)
+        return await link.receive(frames.HELLO)
+
+    with pytest.raises(ProtocolError, match="no frame of this protocol"):
+        asyncio.run(greet(greeting))
+    without = frame(kind=frames.HELLO, number=0, rows=0, columns=0, body=b"")
+    assert asyncio.run(greet(without)) == (b"", 0, True)
+
+
 def test_frames_that_are_due_are_read():
     assert reading(frame() + frame(1, last=False)) == [(b"b" * 16, 2, True), (b"b" * 16, 2, False)]
 

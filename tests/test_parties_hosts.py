@@ -20,7 +20,17 @@ from graphdp.parties.memory import InMemory
 from graphdp.workflow import preflight
 from hosts_fixture import Network, Running, seconds_until
 from project_fixture import ROOT, SNAKEMAKE, Project
-from test_parties import NOISE, USERS, certificate, expected_bytes, pairs, released, session
+from test_parties import (
+    NOISE,
+    ROUNDS,
+    USERS,
+    certificate,
+    expected_bytes,
+    pairs,
+    released,
+    rows_of,
+    session,
+)
 
 #: What a session says that failed in the second round.
 ONE_LINE = re.compile(r"refused: round 2 of features: .*\n")
@@ -135,6 +145,43 @@ def test_a_shuffler_that_does_not_listen_in_time_is_named_with_that_time(tmp_pat
     with pytest.raises(GraphDPError) as error, session(launch=launch, start_timeout=1.0):
         pass
     assert str(error.value) == ("the shuffler did not listen within 1 s; check hosts and launch")
+
+
+def test_what_a_command_leaves_behind_holds_nothing_up(tmp_path, launched):
+    """A connection that stays open for the next call, say, with the output of this one."""
+    left = program(tmp_path, '#!/bin/sh\nsleep 60 &\nexec "$@"\n')
+    began = time.monotonic()
+    assert same(released(session(launch=left)))
+    assert time.monotonic() - began < 15
+
+
+def test_a_stopped_program_ends_with_what_started_it(tmp_path):
+    """Which is a shell that waits for it."""
+    shell = program(tmp_path, '#!/bin/sh\n"$@"\nexit $?\n')
+    stopped = session(launch=shell, patience=3.0)
+    left = []
+
+    def rounds():
+        with stopped:
+            stopped.add_up(ROUNDS[0], rows_of(ROUNDS[0]))
+            left.extend(psutil.Process(stopped.processes["party 1"]).children())
+            left[0].suspend()
+            left.append(time.monotonic())
+            stopped.add_up(ROUNDS[1], rows_of(ROUNDS[1]))
+
+    with pytest.raises(GraphDPError, match="party 1 does not answer"):
+        rounds()
+    child, began = left
+    assert time.monotonic() - began < 30
+    seconds_until(lambda: gone([child]), 10)
+
+
+def test_a_command_that_says_what_is_not_to_be_read_is_one_line(tmp_path):
+    """A line without an end, longer than one that is read."""
+    launch = program(tmp_path, "#!/bin/sh\nhead -c 200000 /dev/zero\nexec sleep 60\n")
+    with pytest.raises(GraphDPError) as error, session(launch=launch):
+        pass
+    assert str(error.value) == "what shuffler says on its output is not to be read"
 
 
 def test_a_command_that_closes_the_input_is_told_so(tmp_path):

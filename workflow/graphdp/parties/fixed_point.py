@@ -10,7 +10,7 @@ and outside of a chance of 1e-25, ε grows by less than
 
     2 (√(N v · 60) + 2⁻⁵⁰ c² · 60 + N v),   v = (2⁻⁴³ c)²
 
-which for ten rounds over 2,708 users by three parties is 0.0009 with 64 columns and 0.0023 with
+which for ten rounds over 2,708 users by three parties is 0.0008 with 64 columns and 0.0018 with
 1,433; for N = 2³⁶, the most that a model may draw, 0.031 (`pair_sums.DRAWN_EPSILON`, which
 statements add).
 """

@@ -60,7 +60,7 @@ def link_key(secret: str, sender: str, receiver: str) -> bytes:
 
 
 def study_hash(study: str) -> bytes:
-    """What frames name a session by: of public words and a session's random id, never of data."""
+    """What frames name a session by: of its random secret, never of data."""
     return hashlib.sha256(study.encode()).digest()[:16]
 
 
@@ -85,7 +85,8 @@ def pack(
 
 
 class Link:
-    """One end of a stream. own, other: names of both ends; secret: what they share.
+    """One end of a stream. own, other: names of both ends; secret: what they share; timeout:
+    seconds in which the other has to send or take something.
 
     It counts the bytes of bodies that it sent and received, by kind of frame.
     """
@@ -103,7 +104,7 @@ class Link:
         self._reader, self._writer, self.other = reader, writer, other
         self._send_key = link_key(secret, own, other)
         self._receive_key = link_key(secret, other, own)
-        self._study, self._timeout = study, timeout
+        self._study, self.timeout = study, timeout
         self._place_out: tuple = ()
         self._place_in: tuple = ()
         self.sent: dict[str, int] = {}
@@ -140,7 +141,7 @@ class Link:
         head = await self._exactly(HEADER.size)
         (magic, got_kind, ring, fraction, got_stream, last, study, got_number, place, rows,
          got_columns, length) = HEADER.unpack(head)  # fmt: skip
-        if magic != MAGIC or length > MOST_BYTES:
+        if magic != MAGIC or length > (0 if kind == HELLO else MOST_BYTES):
             raise ProtocolError(f"{self.other} sent no frame of this protocol")
         body = await self._exactly(length)
         mac = await self._exactly(MAC_BYTES)
@@ -185,12 +186,12 @@ class Link:
         """What a step of reading or writing gives. Raises `ProtocolError` if the other end is gone,
         its machine cut off, or time is up: seconds that this process waited, not those in which it
         was stopped or at work itself."""
-        waiting, left = asyncio.ensure_future(step), self._timeout
+        waiting, left = asyncio.ensure_future(step), self.timeout
         WAITS_FOR.add(self.other)
         try:
             while not waiting.done():
                 if left <= 0:
-                    raise LateError(f"{self.other} {did} nothing for {self._timeout:.3g} s")
+                    raise LateError(f"{self.other} {did} nothing for {self.timeout:.3g} s")
                 await asyncio.wait({waiting}, timeout=min(left, 1.0))
                 left -= 1.0
                 if not waiting.done() and _is_cut(self._writer):

@@ -37,6 +37,7 @@ from graphdp.parties.shares import (
     split_rows,
     sum_by_key,
 )
+from graphdp.parties.waiting import PATIENCE, seconds_of_work
 
 #: Bytes of a frame's body, about.
 FRAME_BYTES = 1 << 22
@@ -79,6 +80,7 @@ async def work(spec: dict[str, Any]) -> None:
         try:
             await send_keys(shuffler, one, senders, own_keys, chosen)
             keys = await _keys(shuffler, one, n)
+            _wait_longer(spec, one, len(keys), server, shuffler)
             for piece in one.pieces:
                 name = (spec["secret"], "zeros", piece.stream, piece.number, piece.start)
                 zeros = np.zeros((len(own_keys), piece.columns), np.int64)
@@ -94,6 +96,17 @@ async def work(spec: dict[str, Any]) -> None:
     say({"sent": {"server": server.sent, "shuffler": shuffler.sent}})
     server.close()
     shuffler.close()
+
+
+def _wait_longer(spec: dict[str, Any], one: Round, shares: int, *links: Link) -> None:
+    """Wait for what others have to do with as many shares of each party as came to this one: of the
+    number of pairs it is told no other way."""
+    columns = max(piece.columns for piece in one.pieces)
+    pairs = shares * spec["parties"] // spec["shares"]
+    sizes = spec["num_keys"], columns, spec["parties"], spec["shares"]
+    for link in links:
+        multiple = PATIENCE["party", link.other]
+        link.timeout = spec["timeouts"][link.other] + multiple * seconds_of_work(pairs, 0, *sizes)
 
 
 async def _keys(shuffler: Link, one: Round, n: int) -> np.ndarray:

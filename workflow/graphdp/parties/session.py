@@ -8,7 +8,9 @@ import asyncio
 import contextlib
 import json
 import math
+import os
 import secrets as tokens
+import signal
 from collections.abc import Coroutine, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -36,6 +38,9 @@ _ASK_AFTER = 3.0
 _AFTER_ONE = 5.0
 #: Seconds in which processes have ended after they were told to.
 _GRACE = 3.0
+#: Seconds between two looks at whether all live, while they start; and in which one that was
+#: started elsewhere on a busy machine reads what it is asked.
+_LOOK, _BEGUN = 0.2, 60.0
 
 
 class Session:
@@ -86,8 +91,11 @@ class Session:
         self._hosts = dict(zip(ends, hosts or [host] * len(ends), strict=True))
         columns = max((piece.columns for one in rounds for piece in one.pieces), default=0)
         zeros = parties * num_keys * mean_dummies
-        work = seconds_of_work(len(keys), zeros, num_keys, columns, parties, shares)
-        self._timeout, self._start_timeout = timeout + work, start_timeout
+        sizes = num_keys, columns, parties, shares
+        self._timeout = timeout + seconds_of_work(len(keys), zeros, *sizes)
+        # How many pairs there are is not public: a party learns by what it gets (`party.work`).
+        self._told = timeout + seconds_of_work(0, zeros, *sizes)
+        self._start_timeout = start_timeout
         self._patience, self._asked = patience, 0
         self._heard: dict[str, dict[str, Any]] = {name: {} for name in ends}
         self._secret = secret or tokens.token_hex(32)
@@ -152,7 +160,8 @@ class Session:
                 "rounds": [asdict(one) for one in self._due],
                 "secrets": {other: secret[frozenset((own, other))] for other in others},
                 "timeouts": {
-                    other: self._timeout * PATIENCE.get((kind, other.split()[0]), 5)
+                    other: (self._told if kind == "party" else self._timeout)
+                    * PATIENCE.get((kind, other.split()[0]), 5)
                     for other in others
                 },
                 "start_timeout": self._start_timeout,
@@ -163,8 +172,8 @@ class Session:
             }
 
         own = spec("server", {}, True)
-        listening, ready = await accept(own, "server", names, self._links)
-        port = listening.sockets[0].getsockname()[1]
+        self._listening, ready = await accept(own, "server", names, self._links)
+        port = self._listening.sockets[0].getsockname()[1]
         await self._launch("shuffler", spec("shuffler", {}, True))
         addresses = {
             "server": (self._host, port),
@@ -188,7 +197,7 @@ class Session:
         to_shuffler = connect(spec("users", addresses), "shuffler", "users")
         self._users = await self._while_all_live(to_shuffler)
         await self._while_all_live(all_there(ready, names, self._links, self._start_timeout))
-        listening.close()
+        self._listening.close()
 
     def _keyed(self, *who: str) -> str:
         from graphdp.rng import stream_key
@@ -207,6 +216,7 @@ class Session:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,  # so that what a launcher starts can be ended with it
             )
         except OSError as error:
             raise GraphDPError(f"launch: {name} cannot be started ({error})") from None
@@ -241,9 +251,12 @@ class Session:
         output, said = self._processes[name].stdout, self._heard[name]
 
         async def read() -> Any:
-            while what not in said and (line := await output.readline()):
-                told = heard(line.decode(errors="replace"))
-                said.update({} if told is None else json.loads(told))
+            try:
+                while what not in said and (line := await output.readline()):
+                    told = heard(line.decode(errors="replace"))
+                    said.update({} if told is None else json.loads(told))
+            except ValueError:  # a line without an end, or none of the program's
+                raise ProtocolError(f"what {name} says on its output is not to be read") from None
             return said.pop(what, None)
 
         reading = asyncio.ensure_future(read())
@@ -256,14 +269,15 @@ class Session:
         finally:
             reading.cancel()
 
-    async def _ask(self) -> dict[str, list[str] | None]:
-        """Process -> whom it waits for just now, none if it is at work; None without an answer.
-        Those that have ended are left out."""
+    async def _ask(self, patience: float = 0.0) -> dict[str, list[str] | None]:
+        """Process -> whom it waits for just now, none if it is at work; None without an answer,
+        within `patience` seconds if the session's are fewer. Those that have ended are left out."""
         self._asked += 1
         number = str(self._asked)
         for process in self._processes.values():
             process.stdin.write(f"{number}\n".encode())
-        hear = (self._hear(name, answer(number), self._patience) for name in self._processes)
+        most = max(patience, self._patience)
+        hear = (self._hear(name, answer(number), most) for name in self._processes)
         found = dict(zip(self._processes, await asyncio.gather(*hear), strict=True))
         return {
             name: waits
@@ -298,16 +312,22 @@ class Session:
             await _cancelled(step, asking)
 
     async def _while_all_live(self, what: Coroutine) -> Any:
-        """What a step of the start gives. Raises `ProtocolError` as soon as a process ends."""
-        step = asyncio.ensure_future(what)
-        ends = {asyncio.ensure_future(p.wait()): name for name, p in self._processes.items()}
-        done, others = await asyncio.wait({step, *ends}, return_when=asyncio.FIRST_COMPLETED)
-        for other in others:
-            other.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-        if step in done:
+        """What a step of the start gives. Raises `ProtocolError` as soon as a process ends, or
+        does not answer for longer than one takes to start."""
+        step, asking = asyncio.ensure_future(what), None
+        try:
+            while not (await asyncio.wait({step}, timeout=_LOOK))[0]:
+                if ended := [n for n, p in self._processes.items() if p.returncode is not None]:
+                    raise ProtocolError(f"{ended[0]} ended before all were connected")
+                if asking is None:
+                    asking = asyncio.ensure_future(self._ask(_BEGUN))
+                elif asking.done():
+                    if stopped := silent(asking.result()):
+                        raise ProtocolError(stopped)
+                    asking = None
             return step.result()
-        raise ProtocolError(f"{ends[done.pop()]} ended before all were connected")
+        finally:
+            await _cancelled(step, asking)
 
     async def _round(self, one: Round, rows: np.ndarray) -> None:
         await self._announce(one)
@@ -408,22 +428,27 @@ class Session:
         for one in waiting:
             one.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
+        if hasattr(self, "_listening"):
+            self._listening.close()
         for process in self._processes.values():
             process.stdin.close()
         await self._wait_for_processes(_GRACE)
         for process in self._processes.values():
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
-                    process.kill()
-        await self._wait_for_processes()
+                    os.killpg(process.pid, signal.SIGKILL)
+        await self._wait_for_processes(_GRACE)
+        for process in self._processes.values():
+            process._transport.close()  # another may hold its output open
 
-    async def _wait_for_processes(self, most: float | None = None) -> None:
-        """Until all have ended, for so many seconds at most."""
-        waits = [asyncio.ensure_future(p.wait()) for p in self._processes.values()]
-        if waits:
-            _, others = await asyncio.wait(waits, timeout=most)
-            for other in others:
-                other.cancel()
+    async def _wait_for_processes(self, most: float) -> None:
+        """Until all have ended, for so many seconds at most. (`Process.wait` waits for whoever
+        holds their output open as well.)"""
+        end = self._loop.time() + most
+        while any(p.returncode is None for p in self._processes.values()):
+            if self._loop.time() >= end:
+                return
+            await asyncio.sleep(0.02)
 
 
 async def _cancelled(*steps: asyncio.Future | None) -> None:

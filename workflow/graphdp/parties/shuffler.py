@@ -48,6 +48,8 @@ async def accept(spec: dict[str, Any], own: str, others: list[str], links: dict[
             link = Link(reader, writer, secret, own, name, study, spec["timeouts"][name])
             keep_alive(writer)
             await link.receive(HELLO)
+            if name in links:  # by now
+                raise ProtocolError(f"{own}: {name!r} has connected twice")
             links[name] = link
             if len(links) == len(others) and not ready.done():
                 ready.set_result(None)
@@ -80,6 +82,7 @@ async def work(spec: dict[str, Any]) -> None:
     listening, ready = await accept(spec, "shuffler", others, links)
     say({"port": listening.sockets[0].getsockname()[1]})
     await all_there(ready, others, links, spec["start_timeout"])
+    listening.close()
     for fields in spec["rounds"]:
         one = Round(**fields)
         try:
@@ -100,7 +103,6 @@ async def work(spec: dict[str, Any]) -> None:
     say({"sent": {name: links[name].sent for name in parties}})
     for name in parties:
         links[name].close()
-    listening.close()
 
 
 async def _shares(link: Link, one: Round, spec: dict[str, Any]) -> np.ndarray:

@@ -22,9 +22,10 @@ _LEAST_RATE = 5e6
 def seconds_of_work(
     pairs: int, dummies: int, num_keys: int, columns: int, parties: int, shares: int
 ) -> float:
-    """The longest that a piece of a round may take all processes together, of public numbers.
+    """The longest that a piece of a round may take all processes together.
 
-    pairs: that users send, dummies: that parties add. columns: of the piece.
+    pairs: that users send, dummies: that parties add. columns: of the piece. It tells of the number
+    of pairs, which is not public: who may not know that is not told it.
     """
     sent = link_bytes(pairs, dummies, num_keys, columns, parties, shares)
     return sum(sent.values()) / _LEAST_RATE
