@@ -416,6 +416,8 @@ def ablations(graph):
     ):
         columns = [text.split(", ") for text in (budgets, printed, ours)]
         for epsilon, theirs, mine in zip(*columns, strict=True):
+            if mine == "–":
+                continue
             mean, deviation = map(float, theirs.split(" ± "))
             fits[what, epsilon] = float(mine.split(" ± ")[0]) - mean, deviation
     return section, fits
@@ -433,6 +435,20 @@ def test_which_cells_of_computers_are_far_from_print():
         ("Table 6: α of dummy degrees", "3"): -5,
         ("Table 9: 10 columns", "8"): 3,
     }
+
+
+def test_what_has_run_of_the_ablations_on_facebook_pages():
+    section, fits = ablations("Facebook pages")
+    assert {table.partition(":")[0] for table, _ in fits} == {"Table 4", "Table 8", "Table 9"}
+    assert "Tables 6 and 7 have\nnot been run" in section and len(fits) == 8 + 1 + 6
+    gaps = [round(fits[f"Table 9: {columns} columns", "8"][0]) for columns in (50, 100)]
+    assert f"by {gaps[0]} points with 50 and 100." in section and gaps[0] == gaps[1]
+    rows = pd.read_csv(ROOT / "workflow/report/dpa-gnn-rows.csv.gz", low_memory=False)
+    rows = rows[(rows["dataset"] == "facebook-pages") & (rows["method"] == "dpaofficial")]
+    models = rows.groupby(["level", "epsilon", "hyperparameters"]).size()
+    settings = models.index.get_level_values("hyperparameters")
+    few = settings.str.contains('"columns"|"public"|"parties":[45]|"shares":3')
+    assert set(models[few]) == {3} and set(models[~few]) == {10}
 
 
 def test_the_learning_rate_decides_what_few_columns_give():

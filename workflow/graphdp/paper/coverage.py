@@ -56,10 +56,11 @@ def coverage(
             if missing := max(0, asked - n):
                 kind = Kind(source, cell.method, cell.level, is_dearer(setting))
                 seconds, rough = costs.of(kind, graph)
-                if kind.dearer and math.isnan(seconds):
-                    # Those that have run tell the least that one takes.
-                    seconds, rough = costs.of(kind._replace(dearer=False), graph)
+                if kind.dearer and rough:
+                    # How much dearer depends on the graph: by its features.
                     line["more"] = True
+                    if math.isnan(seconds):
+                        seconds, rough = costs.of(kind._replace(dearer=False), graph)
                 line["left"] += missing * seconds
                 line["rough"] |= rough
     table = [
