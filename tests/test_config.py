@@ -356,3 +356,28 @@ def test_a_part_of_a_study_keeps_what_is_of_a_dataset(monkeypatch):
     assert "label_layers" in whole["per_dataset"]["cora"]
     part = preflight.prepare(whole | {"datasets": ["cora"], "only": ["central"]}).study
     assert set(part.experiments) == {"central"} and part.entries_of("cora")
+
+
+def test_the_reference_names_the_values_that_a_key_may_have():
+    """Those of some named values, in the line of each key that takes them."""
+    text, keys = config_reference.reference(), {}
+
+    def collect(name, part):
+        if isinstance(part, dict):
+            keys.setdefault(name, []).append(part.get("enum", []))
+            for one in ("anyOf", "items"):
+                collect(name, part.get(one))
+        for one in part if isinstance(part, list) else ():
+            collect(name, one)
+
+    models = [config_reference.schema(), *config_reference.schema()["$defs"].values()]
+    for model in models:
+        for name, part in model.get("properties", {}).items():
+            collect(name, part)
+    found = {name: [v for v in values if len(v) > 1] for name, values in keys.items()}
+    found = {name: values for name, values in found.items() if values}
+    assert {"device", "split", "convolution", "overlap", "analysis"} <= set(found)
+    for name, values in found.items():
+        lines = [line for line in text.splitlines() if line.startswith(f"| `{name}` |")]
+        for one in values:
+            assert any(all(json.dumps(value) in line for value in one) for line in lines), name

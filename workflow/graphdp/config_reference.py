@@ -21,6 +21,23 @@ def schema() -> dict[str, Any]:
     return result
 
 
+def _one_of(schema: dict[str, Any]) -> str:
+    """The values that a key may have, in words, if there are only some."""
+    values: dict[str, None] = {}
+
+    def collect(part: Any) -> None:
+        if isinstance(part, dict):
+            values.update(dict.fromkeys(map(json.dumps, part.get("enum", []))))
+            for name in ("anyOf", "items", "allOf"):
+                collect(part.get(name))
+        elif isinstance(part, list):
+            for one in part:
+                collect(one)
+
+    collect(schema)
+    return f" (`{'`, `'.join(values)}`)" if len(values) > 1 else ""
+
+
 def reference() -> str:
     """`config/README.md`: every key with its type, default and meaning."""
 
@@ -31,7 +48,8 @@ def reference() -> str:
             if name not in skip:
                 value = properties[name].get("default", "required")
                 default = value if value == "required" else f"`{json.dumps(value)}`"
-                lines.append(f"| `{name}` | {default} | {info.description} |")
+                meaning = info.description + _one_of(properties[name])
+                lines.append(f"| `{name}` | {default} | {meaning} |")
         return lines
 
     lines = [
