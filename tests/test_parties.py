@@ -4,6 +4,7 @@ import asyncio
 import datetime
 import os
 import signal
+import ssl
 import time
 from ipaddress import ip_address
 
@@ -13,7 +14,7 @@ from scipy import stats
 
 from graphdp.errors import GraphDPError
 from graphdp.noise import GridNoise, Words, normals
-from graphdp.parties import memory, party, shares, shuffler
+from graphdp.parties import frames, memory, party, shares, shuffler
 from graphdp.parties import session as session_module
 from graphdp.parties.fixed_point import decode, dummies, encode, party_noise, project
 from graphdp.parties.frames import Link
@@ -559,6 +560,70 @@ def test_links_may_be_encrypted(tmp_path):
     found = released(session(tls=tls))
     in_memory = released(InMemory(*pairs(), USERS, 3, NOISE))
     assert all((a == b).all() for a, b in zip(found, in_memory, strict=True))
+
+
+def greeting(spec, name):
+    """What an end sends first: its name, and a frame under the key of its link."""
+    key = frames.link_key(spec["secrets"][name], name, "shuffler")
+    hello = frames.pack(key, frames.study_hash("s"), frames.HELLO, 0, 0, 0, 0, 0, b"")
+    return bytes([len(name)]) + name.encode(), hello
+
+
+def accepting(tls=None):
+    """What a shuffler listens with that waits for party 0 and for another."""
+    return {"study": "s", "start_timeout": 20.0, "tls": tls, "listen": ("127.0.0.1", 0),
+            "secrets": {"party 0": "secret"}, "timeouts": {"party 0": 5.0}}  # fmt: skip
+
+
+def test_an_end_that_connects_twice_stays_the_first():
+    """Also where the second has said its name before the first one's greeting came."""
+
+    async def both():
+        spec, links = accepting(), {}
+        listening, _ = await shuffler.accept(spec, "shuffler", ["party 0", "party 1"], links)
+        port = listening.sockets[0].getsockname()[1]
+        name, hello = greeting(spec, "party 0")
+        late_in, late_out = await asyncio.open_connection("127.0.0.1", port)
+        late_out.write(name)
+        _, first = await asyncio.open_connection("127.0.0.1", port)
+        first.write(name + hello)
+        while not links:
+            await asyncio.sleep(0.01)
+        link = links["party 0"]
+        late_out.write(hello)
+        assert await asyncio.wait_for(late_in.read(), 10) == b""  # it is closed
+        assert links == {"party 0": link}
+        for one in (late_out, first, listening):
+            one.close()
+
+    asyncio.run(both())
+
+
+@pytest.mark.parametrize("shown", [False, True])
+def test_who_shows_no_certificate_is_not_listened_to(tmp_path, shown):
+    async def connect():
+        tls, links = certificate(tmp_path), {}
+        spec = accepting(tls)
+        listening, _ = await shuffler.accept(spec, "shuffler", ["party 0", "party 1"], links)
+        port = listening.sockets[0].getsockname()[1]
+        mine = frames.client_tls(tls)
+        if not shown:
+            mine = ssl.create_default_context(cafile=tls["authority"])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=mine)
+        writer.write(b"".join(greeting(spec, "party 0")))
+        heard = asyncio.ensure_future(reader.read())
+        for _ in range(500):
+            if links or heard.done():
+                break
+            await asyncio.sleep(0.01)
+        found = set(links)
+        heard.cancel()
+        await asyncio.gather(heard, return_exceptions=True)
+        writer.close()
+        listening.close()
+        return found
+
+    assert asyncio.run(connect()) == ({"party 0"} if shown else set())
 
 
 def certificate(folder, addresses=("127.0.0.1",)):
