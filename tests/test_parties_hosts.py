@@ -147,7 +147,7 @@ def test_a_shuffler_that_does_not_listen_in_time_is_named_with_that_time(tmp_pat
     assert str(error.value) == ("the shuffler did not listen within 1 s; check hosts and launch")
 
 
-def test_what_a_command_leaves_behind_holds_nothing_up(tmp_path, launched):
+def test_what_a_command_leaves_behind_holds_nothing_up(tmp_path):
     """A connection that stays open for the next call, say, with the output of this one."""
     left = program(tmp_path, '#!/bin/sh\nsleep 60 &\nexec "$@"\n')
     began = time.monotonic()

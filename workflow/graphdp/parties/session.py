@@ -5,12 +5,7 @@ others, and every pair of ends has agreed on its secret beforehand. Here the ses
 """
 
 import asyncio
-import contextlib
-import json
-import math
-import os
 import secrets as tokens
-import signal
 from collections.abc import Coroutine, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -20,8 +15,7 @@ import numpy as np
 from graphdp.errors import GraphDPError
 from graphdp.parties.frames import DONE, SUMS, LateError, Link, ProtocolError
 from graphdp.parties.party import connect, send_keys, send_values, values_of
-from graphdp.parties.places import command
-from graphdp.parties.process import answer, heard
+from graphdp.parties.programs import AFTER_ONE, Programs
 from graphdp.parties.shares import (
     STREAMS,
     Round,
@@ -30,14 +24,10 @@ from graphdp.parties.shares import (
     split_rows,
 )
 from graphdp.parties.shuffler import SILENT, accept, all_there
-from graphdp.parties.waiting import PATIENCE, late, most_told, seconds_of_work, silent
+from graphdp.parties.waiting import PATIENCE, late, seconds_of_work, silent
 
 #: Seconds after which processes are asked whether they are there, and again after each answer.
 _ASK_AFTER = 3.0
-#: Seconds that others have to say what they see after one has failed.
-_AFTER_ONE = 5.0
-#: Seconds in which processes have ended after they were told to.
-_GRACE = 3.0
 #: Seconds between two looks at whether all live, while they start; and in which one that was
 #: started elsewhere on a busy machine reads what it is asked.
 _LOOK, _BEGUN = 0.2, 60.0
@@ -86,7 +76,7 @@ class Session:
         self._parties, self._shares = parties, shares
         self._noise, self._due = noise, list(rounds)
         self.count_std, self._mean_dummies = count_std, mean_dummies
-        self._host, self._tls, self._start_with = host, tls, launch
+        self._host, self._tls = host, tls
         ends = ["shuffler", *(f"party {p}" for p in range(parties))]
         self._hosts = dict(zip(ends, hosts or [host] * len(ends), strict=True))
         columns = max((piece.columns for one in rounds for piece in one.pieces), default=0)
@@ -96,10 +86,9 @@ class Session:
         # How many pairs there are is not public: a party learns by what it gets (`party.work`).
         self._told = timeout + seconds_of_work(0, zeros, *sizes)
         self._start_timeout = start_timeout
-        self._patience, self._asked = patience, 0
-        self._heard: dict[str, dict[str, Any]] = {name: {} for name in ends}
+        self._patience = patience
         self._secret = secret or tokens.token_hex(32)
-        self._processes: dict[str, asyncio.subprocess.Process] = {}
+        self._programs = Programs(self._hosts, launch)
         self._links: dict[str, Link] = {}
         self.silent: set[int] = set()
         self.traffic: dict[str, Any] = {}
@@ -133,13 +122,15 @@ class Session:
     @property
     def processes(self) -> dict[str, int]:
         """Name of a process -> its id."""
-        return {name: process.pid for name, process in self._processes.items()}
+        return {name: process.pid for name, process in self._programs.running.items()}
 
     def _run(self, what: Any) -> Any:
         try:
             return self._loop.run_until_complete(what)
         except ProtocolError as error:
-            raise GraphDPError(self._loop.run_until_complete(self._why(str(error)))) from None
+            raise GraphDPError(
+                self._loop.run_until_complete(self._programs.why(str(error)))
+            ) from None
 
     async def _start(self) -> None:
         names = [f"party {p}" for p in range(self._parties)]
@@ -177,7 +168,7 @@ class Session:
         await self._launch("shuffler", spec("shuffler", {}, True))
         addresses = {
             "server": (self._host, port),
-            "shuffler": (self._hosts["shuffler"], await self._port()),
+            "shuffler": (self._hosts["shuffler"], await self._programs.port(self._start_timeout)),
         }
         for number, name in enumerate(names):
             seeds = {
@@ -209,81 +200,7 @@ class Session:
         return f"graphdp.parties.{name.split()[0]}"
 
     async def _launch(self, name: str, spec: dict[str, Any]) -> asyncio.subprocess.Process:
-        words = command(self._start_with, self._hosts[name], self._program(name))
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *words,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,  # so that what a launcher starts can be ended with it
-            )
-        except OSError as error:
-            raise GraphDPError(f"launch: {name} cannot be started ({error})") from None
-        self._processes[name] = process
-        process.stdin.write(json.dumps(spec).encode() + b"\n")
-        with contextlib.suppress(ConnectionError):
-            await process.stdin.drain()
-        return process
-
-    async def _port(self) -> int:
-        """Where the shuffler listens, which it says first."""
-        said = await self._hear("shuffler", "port", self._start_timeout)
-        if said is not None:
-            return said
-        fix = "; check hosts and launch" if self._start_with else ""
-        process = self._processes["shuffler"]
-        if not process.stdout.at_eof():
-            raise ProtocolError(
-                f"the shuffler did not listen within {self._start_timeout:g} s{fix}"
-            )
-        await self._wait_for_processes(_AFTER_ONE)
-        line, _ = await self._last_words(process)
-        code = process.returncode
-        how = "closed its output" if code is None else "ended"
-        why = [f"exit status {code}"] * (code is not None) + [line] * bool(line)
-        why = f" ({': '.join(why)})" * bool(why)
-        raise GraphDPError(f"the shuffler {how} before it listened{why}{fix}")
-
-    async def _hear(self, name: str, what: str, patience: float) -> Any:
-        """What a process says of `what`, or None after so many seconds of waiting or if it ends.
-        What its launcher says besides is passed over."""
-        output, said = self._processes[name].stdout, self._heard[name]
-
-        async def read() -> Any:
-            try:
-                while what not in said and (line := await output.readline()):
-                    told = heard(line.decode(errors="replace"))
-                    said.update({} if told is None else json.loads(told))
-            except ValueError:  # a line without an end, or none of the program's
-                raise ProtocolError(f"what {name} says on its output is not to be read") from None
-            return said.pop(what, None)
-
-        reading = asyncio.ensure_future(read())
-        try:
-            # Second by second: one of them may be long, if this process is at work itself.
-            for _ in range(math.ceil(patience)):
-                if (await asyncio.wait({reading}, timeout=1.0))[0]:
-                    return reading.result()
-            return None
-        finally:
-            reading.cancel()
-
-    async def _ask(self, patience: float = 0.0) -> dict[str, list[str] | None]:
-        """Process -> whom it waits for just now, none if it is at work; None without an answer,
-        within `patience` seconds if the session's are fewer. Those that have ended are left out."""
-        self._asked += 1
-        number = str(self._asked)
-        for process in self._processes.values():
-            process.stdin.write(f"{number}\n".encode())
-        most = max(patience, self._patience)
-        hear = (self._hear(name, answer(number), most) for name in self._processes)
-        found = dict(zip(self._processes, await asyncio.gather(*hear), strict=True))
-        return {
-            name: waits
-            for name, waits in found.items()
-            if waits is not None or not self._processes[name].stdout.at_eof()
-        }
+        return await self._programs.start(name, self._program(name), spec)
 
     async def _while_all_answer(self, one: Round, rows: np.ndarray) -> None:
         """A round. Raises `ProtocolError` as soon as a process does not answer or has failed, even
@@ -291,21 +208,23 @@ class Session:
         step, asking = asyncio.ensure_future(self._round(one, rows)), None
         try:
             while not (await asyncio.wait({step}, timeout=_ASK_AFTER))[0]:
-                asking = asyncio.ensure_future(self._ask())
+                asking = asyncio.ensure_future(self._programs.ask(self._patience))
                 await asyncio.wait({step, asking}, return_when=asyncio.FIRST_COMPLETED)
                 if step.done():
                     break
                 if stopped := silent(asking.result()):
                     raise ProtocolError(stopped)
-                if failed := [name for name, p in self._processes.items() if p.returncode]:
+                if failed := [name for name, p in self._programs.running.items() if p.returncode]:
                     # Who is cut off takes the others for that, and may be the first to end.
-                    if not (await asyncio.wait({step}, timeout=_AFTER_ONE))[0]:
+                    if not (await asyncio.wait({step}, timeout=AFTER_ONE))[0]:
                         raise ProtocolError(f"{failed[0]} is gone")
                     break
             step.result()
         except LateError as error:
             await _cancelled(asking)
-            raise ProtocolError(f"{one.words}: {late(await self._ask()) or error}") from None
+            raise ProtocolError(
+                f"{one.words}: {late(await self._programs.ask(self._patience)) or error}"
+            ) from None
         except ProtocolError as error:
             raise ProtocolError(f"{one.words}: {error}") from None
         finally:
@@ -317,10 +236,12 @@ class Session:
         step, asking = asyncio.ensure_future(what), None
         try:
             while not (await asyncio.wait({step}, timeout=_LOOK))[0]:
-                if ended := [n for n, p in self._processes.items() if p.returncode is not None]:
+                if ended := [
+                    n for n, p in self._programs.running.items() if p.returncode is not None
+                ]:
                     raise ProtocolError(f"{ended[0]} ended before all were connected")
                 if asking is None:
-                    asking = asyncio.ensure_future(self._ask(_BEGUN))
+                    asking = asyncio.ensure_future(self._programs.ask(_BEGUN))
                 elif asking.done():
                     if stopped := silent(asking.result()):
                         raise ProtocolError(stopped)
@@ -372,11 +293,11 @@ class Session:
     async def _finish(self) -> None:
         """Wait for the processes, and note what went over which link."""
         said = {}
-        for name in self._processes:
-            said[name] = await self._hear(name, "sent", self._timeout)
+        for name in self._programs.running:
+            said[name] = await self._programs.hear(name, "sent", self._timeout)
             if said[name] is None:
                 raise ProtocolError(f"{name} did not say what it sent")
-        await self._wait_for_processes(self._timeout)
+        await self._programs.wait(self._timeout)
         parties = [f"party {p}" for p in range(self._parties)]
         self.traffic = {
             "users to shuffler": sum(self._users.sent.values()),
@@ -385,70 +306,21 @@ class Session:
             "parties to server": sum(link.received["sums"] for link in self._in_order()),
         }
 
-    async def _why(self, seen: str) -> str:
-        """The best account of a failure: of who died, else of who complained of something else
-        than that another is gone, else what the server saw."""
-        died, lines = [], []
-        # Of one that is gone the others know, and end as well: what the first of them says counts.
-        await self._wait_for_processes(_AFTER_ONE if seen.endswith("is gone") else 1.0)
-        for name, process in self._processes.items():
-            code = process.returncode
-            if code in (None, 0):
-                continue
-            line, own = await self._last_words(process)
-            if own:
-                lines.append(line)
-            else:
-                died.append(f"{name} died (exit status {code}{': ' * bool(line)}{line})")
-        told = [line for line in lines if not line.endswith("is gone")]
-        return "; ".join([seen, *(died or most_told(told))])
-
-    async def _last_words(self, process: asyncio.subprocess.Process) -> tuple[str, bool]:
-        """(line, whether it is the program's own) on standard error; else of what started it."""
-        try:
-            said = await asyncio.wait_for(process.stderr.read(), 1.0)
-        except TimeoutError:
-            return "", False  # another holds it open
-        lines = said.decode(errors="replace").strip().splitlines()
-        own = [line for line in map(heard, lines) if line is not None]
-        return (own or lines or [""])[-1], bool(own)
-
     def _end(self) -> None:
         if self._loop.is_closed():
             return
         for link in [*self._links.values(), *([self._users] if hasattr(self, "_users") else [])]:
             link.close()
-        self._loop.run_until_complete(self._end_processes())
+        self._loop.run_until_complete(self._end_steps())
+        self._loop.run_until_complete(self._programs.end())
         self._loop.close()
 
-    async def _end_processes(self) -> None:
-        """Processes end when their standard input does; what is left after some seconds is killed,
-        as is what started it on another host."""
+    async def _end_steps(self) -> None:
+        """End what is under way, and listen no more."""
         waiting = asyncio.all_tasks() - {asyncio.current_task()}
-        for one in waiting:
-            one.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
+        await _cancelled(*waiting)
         if hasattr(self, "_listening"):
             self._listening.close()
-        for process in self._processes.values():
-            process.stdin.close()
-        await self._wait_for_processes(_GRACE)
-        for process in self._processes.values():
-            if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-        await self._wait_for_processes(_GRACE)
-        for process in self._processes.values():
-            process._transport.close()  # another may hold its output open
-
-    async def _wait_for_processes(self, most: float) -> None:
-        """Until all have ended, for so many seconds at most. (`Process.wait` waits for whoever
-        holds their output open as well.)"""
-        end = self._loop.time() + most
-        while any(p.returncode is None for p in self._processes.values()):
-            if self._loop.time() >= end:
-                return
-            await asyncio.sleep(0.02)
 
 
 async def _cancelled(*steps: asyncio.Future | None) -> None:
