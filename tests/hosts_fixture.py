@@ -100,7 +100,8 @@ class Network:
         for process in self.processes(*hosts):
             with suppress(psutil.Error):
                 name, words = process.name(), process.cmdline()
-                if name.startswith("python") and words[-1].startswith("graphdp.parties."):
+                # One that ends just now has no words.
+                if name.startswith("python") and "".join(words[-1:]).startswith("graphdp.parties."):
                     found.append(process)
         return found
 
