@@ -16,10 +16,13 @@ from graphdp.methods.registry import analyses, card
 from graphdp.methods.settings import distinct
 from graphdp.privacy import statement_form
 from graphdp.privacy.assumptions import EDGE_COUNT_IS_PRIVATE, EDGE_COUNT_IS_PUBLIC
+from graphdp.privacy.protection import protects_nodes
 from graphdp.privacy.statement import cell_statements
 from graphdp.privacy.statement_form import AccountingEntry, Statement, differences
 from graphdp.privacy.statement_page import render_markdown
+from graphdp.privacy.statement_words import protection
 from graphdp.workflow.calibrations import calibrate_cell
+from study_fixture import every_level
 
 ROOT = Path(__file__).parent.parent
 TRAIN, EDGES = 19800, 1_685_168
@@ -219,6 +222,30 @@ def test_a_method_without_edges_protects_them_entirely():
         ("edge_directed", 0.0),
     ]
     assert not any(release.covered for release in made.releases)
+
+
+@pytest.mark.parametrize(
+    ("method", "level"), [(m, k) for m, k in every_level() if protects_nodes(k)]
+)
+def test_where_the_graph_stays_no_statement_hides_that_a_node_is_there(method, level):
+    """A participant that takes no part still stands in others' lists, unless no edge is read."""
+    its = card(method)
+    fields = its.settings(level).model_fields
+    setting = its.settings(level)(**({"max_degree": 4} if "max_degree" in fields else {}))
+    settings = its.plan(level, setting.model_dump(exclude_none=True))
+    for plan in analyses(method, level, settings, 4100):
+        said = protection(plan, its.words, "private")
+        hidden = "Which ids of the universe are there." in said.protected
+        stays = plan.adjacency.startswith("participant")
+        leaves = plan.adjacency.startswith("node_add_remove")
+        assert hidden == (leaves or (stays and not its.reads_edges)), plan.adjacency
+        if stays and its.reads_edges:
+            text = " ".join(said.not_protected)
+            assert "That a node is there" in text or "Which users there are" in text
+            # The number of lists that hold a node sets its rate, and each list counts in many.
+            own_list = method.startswith("heterpoisson")
+            assert ("A node's own list" in text) == own_list
+            assert own_list != any("dges" in one and "own" not in one for one in said.protected)
 
 
 def test_what_is_not_counted_is_named(node):

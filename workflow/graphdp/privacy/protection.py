@@ -117,7 +117,8 @@ class Adjacency:
     briefly: at the head of a column; unit: in a privacy statement; promise: what an ε means, in
     plain words; refuted: what to say where such a claim is refuted, if there is more to say.
     hides_presence: whether a unit is there or not is protected, so that the set of nodes is not
-    public. "{k}" in a text is the number of neighbours.
+    public. graph_stays: both graphs hold it, edges and all; in one of them it does not take part.
+    "{k}" in a text is the number of neighbours.
     """
 
     name: str
@@ -128,6 +129,7 @@ class Adjacency:
     promise: str
     published_counts: str = ""
     hides_presence: bool = False
+    graph_stays: bool = False
     refuted: str = ""
 
 
@@ -200,9 +202,11 @@ ADJACENCIES: dict[str, Adjacency] = {
             counts="nodes",
             published_counts="train",
             hides_presence=True,
+            graph_stays=True,
             meaning="one node takes part or not, other nodes' lists fixed",
             briefly="participant",
-            unit="one node that takes part with its features, label and out-edges, or does not",
+            unit="one node that takes part with its features, label and what it sends along its "
+            "edges, or does not",
             promise=(
                 "Node level, participant: the graph is fixed and every other node keeps its list "
                 "of neighbours; whether one person takes part changes the probability of any "
@@ -215,10 +219,11 @@ ADJACENCIES: dict[str, Adjacency] = {
             counts="nodes",
             published_counts="train",
             hides_presence=True,
+            graph_stays=True,
             meaning="one node without a training label takes part or not, other nodes' lists fixed",
             briefly="participant without a label",
-            unit="one node without a training label that takes part with its features and "
-            "out-edges, or does not",
+            unit="one node without a training label that takes part with its features and what it "
+            "sends along its edges, or does not",
             promise=(
                 "Node level, participant without a training label: the graph is fixed and every "
                 "other node keeps its list of neighbours; whether one person who is never trained "
@@ -304,6 +309,12 @@ def hides_presence(name: str) -> bool:
     return known is not None and known.hides_presence
 
 
+def graph_stays(name: str) -> bool:
+    """Whether both of two adjacent graphs hold the unit, which takes part in one of them alone."""
+    known = adjacency(name)
+    return known is not None and known.graph_stays
+
+
 def protected_units(name: str, edges: int, nodes: int) -> int:
     """How many units an adjacency protects: δ has to lie below one over their number.
 
@@ -373,13 +384,16 @@ class Words:
     """How the privacy statement of a method speaks of the edges that it reads.
 
     edges: what of a node's edges is protected at node level, as a sentence ("" for none; "{splits}"
-    stands for the nodes that it speaks of).
+    stands for the nodes that it speaks of). participant: the same of a node that takes part or not,
+    if that is less. others: what of such a node, besides others' lists, is there in both graphs.
     sampled: what a degree bound by sampling draws from. candidates: which edges public candidates
     leave. declared: what a bound says that nothing enforces, where degrees are not bounded by
     sampling.
     """
 
     edges: str = ""
+    participant: str = ""
+    others: str = ""
     sampled: str = "each node's out-list"
     candidates: str = "edges to a node's public candidates, drawn without its edges"
     declared: str = ""

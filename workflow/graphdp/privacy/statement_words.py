@@ -6,6 +6,7 @@ from graphdp.privacy.plan import Plan
 from graphdp.privacy.protection import (
     Words,
     edges_alone,
+    graph_stays,
     hides_presence,
     is_private,
     neighbors,
@@ -14,6 +15,11 @@ from graphdp.privacy.protection import (
 from graphdp.privacy.statement_form import Protection, Release
 
 _NOT_OWN_PREDICTION = ["A node's own prediction: it reads the node's own data."]
+
+_STAYS = (
+    "That a node is there and that others' lists hold it: how these are bounded, and how often "
+    "others are drawn, may depend on it. No ε speaks of a graph without it."
+)
 
 
 def protection(plan: Plan, words: Words, release: str) -> Protection:
@@ -34,7 +40,8 @@ def protection(plan: Plan, words: Words, release: str) -> Protection:
             edges = [f"{k} edges to and {k} edges from a node ({splits})."]
             others = [f"A node's other edges, and whether it has more than {k} either way."]
         elif words.edges:
-            edges = [words.edges.format(splits=splits)]
+            participant = graph_stays(plan.adjacency) and words.participant
+            edges = [(participant or words.edges).format(splits=splits)]
         # What is aggregated holds rows of all nodes.
         both = "Features of all nodes, labels of training nodes."
         protected = [
@@ -47,6 +54,10 @@ def protection(plan: Plan, words: Words, release: str) -> Protection:
         if _hides_sending_alone(plan):
             protected.append("Whether a user sends anything.")
             public = ["Which users there are, and who of them trains: taken as public."]
+        elif graph_stays(plan.adjacency) and words.edges:
+            protected.append("Whether a node takes part: trains, and lets others have its row.")
+            others += filter(None, (_STAYS, words.others))
+            public = ["Which nodes there are, and a number of training nodes that is announced."]
         elif hides_presence(plan.adjacency):
             protected.append("Which ids of the universe are there.")
             public = ["The universe of ids, and a number of training nodes that is announced."]

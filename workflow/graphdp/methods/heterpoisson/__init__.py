@@ -90,6 +90,9 @@ PLAN = "graphdp.methods.heterpoisson.plan"
 STAGES = (Stage("fit", "graphdp.methods.heterpoisson.method:fit", settings=whole, store=ROWS),)
 WORDS = Words(
     edges="Edges to and from a node, as far as trained weights tell of them ({splits}).",
+    participant="A node's row in others' sub-graphs and theirs in its own, as far as trained "
+    "weights tell of them ({splits}).",
+    others="A node's own list: how many lists hold another node sets how often that one is drawn.",
     candidates="edges from a node to its public candidates, drawn without its edges",
     declared="no node is in more lists, as announced beforehand",
 )
