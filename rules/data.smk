@@ -38,7 +38,7 @@ rule preprocess:
         runtime=growing(60),
     params:
         spec=lambda wildcards: DATASETS[wildcards.dataset].model_dump_json(
-            exclude={"notes", "published_statistics", "by_hand"}
+            exclude={"notes", "by_hand"}
         ),
         code=script_code("preprocess"),
     script:

@@ -45,7 +45,7 @@ def context(its, sizes):
         "experiments": asked.experiments(its),
         "statistics": {
             name: {"nodes": n, "edges": e, "average_degree": e / n, "max_out_degree": 99,
-                   "features": f, "classes": c, "homophily": 0.5, "published": {}}
+                   "features": f, "classes": c, "homophily": 0.5}
             for name, (n, e, f, c) in sizes.items()
         },
     }  # fmt: skip

@@ -1,6 +1,8 @@
 """Graphs, preprocessing, splits, and the real datasets of the mirror."""
 
+import csv
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +22,8 @@ from graphdp.data.preprocess import (
     statistics,
 )
 from graphdp.errors import GraphDPError
+
+ROOT = Path(__file__).parents[1]
 
 
 def edge_list(graph: Graph) -> list[tuple[int, int]]:
@@ -308,6 +312,13 @@ REAL = {
 }
 
 
+def printed_homophily():
+    """Of a graph, as DPDGC's Table 1 prints it."""
+    with (ROOT / "config/published/dpdgc.csv").open(newline="") as file:
+        lines = [line for line in csv.DictReader(file) if line["metric"] == "homophily"]
+    return {line["dataset"]: float(line["mean"]) for line in lines}
+
+
 @pytest.mark.real_data
 @pytest.mark.parametrize(
     "name",
@@ -322,11 +333,8 @@ def test_real_graph_has_the_registered_and_the_stated_counts(real_graph, registr
     if registry.resolve(name).preprocessing.symmetrise:
         adjacency = sp.csr_matrix((np.ones(graph.num_edges), graph.indices, graph.indptr))
         assert (adjacency != adjacency.T).nnz == 0
-    for published in registry.resolve(name).published_statistics:
-        if published.homophily is not None:
-            assert class_insensitive_homophily(graph) == pytest.approx(
-                published.homophily, abs=5e-5
-            )
+    if (printed := printed_homophily().get(name)) is not None:
+        assert class_insensitive_homophily(graph) == pytest.approx(printed, abs=5e-5)
 
 
 @pytest.mark.real_data

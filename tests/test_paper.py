@@ -10,9 +10,11 @@ import pandas as pd
 import pytest
 import scipy.stats
 
+from graphdp import config
 from graphdp.errors import GraphDPError
 from graphdp.paper import accuracy, cells, labels, printing, rows, select, tables
 from graphdp.privacy.protection import canonical_epsilon
+from graphdp.workflow import asked
 from paper_fixture import (
     attacks,
     context,
@@ -20,6 +22,8 @@ from paper_fixture import (
     synthetic_attacks,
     synthetic_rows,
 )
+from study_fixture import row as row_of
+from study_fixture import write_rows
 
 PUBLISHED = Path(__file__).parents[1] / "config" / "published" / "gap.csv"
 # An ε with a value must be followed by what it means.
@@ -318,6 +322,31 @@ def test_a_grid_may_differ_by_dataset(written, study):
     found = cells.experiment_rows(frame, study, "accuracy")
     kept = found[(found["level"] == "node") & (found["method"] == "gap")]
     assert set(kept["dataset"]) == {"berkeley13"}
+
+
+@pytest.mark.parametrize("own", [64, [64, 32], [64]])
+def test_rows_of_a_datasets_own_values_belong_to_their_experiment(tmp_path, own):
+    """Of every value that the grid trains, and of no other."""
+    entry = {"method": "mlp", "level": "node", "epsilon": 1, "hidden": [8, 16]}
+    its = config.validate(
+        {
+            "study": "s", "title": "t", "datasets": ["cora", "pubmed"], "delta": 1e-5,
+            "experiments": {"a": [entry], "elsewhere": [entry | {"batch_size": 7}]},
+            "per_dataset": {"cora": {"batch_size": own}}, "tables": [], "figures": [],
+        }
+    )  # fmt: skip
+    context = {"datasets": its.datasets, "experiments": asked.experiments(its)}
+
+    def one(cell, setting, seed):
+        claim = "as_published", "node_add_remove", "proven"
+        known = dict.fromkeys(("val_accuracy", "test_accuracy", "train_accuracy"), 0.5)
+        return row_of("s", cell, setting, seed, 1e-5, claim, split="per_seed", **known)
+
+    frame = rows.read_rows(write_rows(its, dict.fromkeys(its.datasets), one, tmp_path / "r.csv"))
+    found = cells.experiment_rows(frame, context, "a")
+    sizes = {name: set(of["hp_batch_size"]) for name, of in found.groupby("dataset")}
+    assert sizes == {"cora": set(np.atleast_1d(own)), "pubmed": {256}}
+    assert len(found) == 2 * 3 * (np.size(own) + 1)
 
 
 def test_the_mlp_also_stands_at_edge_level_with_epsilon_zero(written, study):

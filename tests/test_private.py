@@ -132,6 +132,7 @@ def test_nothing_else_may_stand_beside_what_is_published(tmp_path, monkeypatch):
         ({"key_file": "results/key"}, "key_file results/key lies where results do"),
         ({"key_file": "private/key"}, "key_file private/key lies where results do"),
         ({"seeds": 2}, "seeds: 1"),
+        ({"missing_data": "skip"}, "missing_data: a private release has one dataset"),
         ({"checkpoint": "best_validation"}, "last epoch"),
         ({"delta": "auto"}, "delta: auto reads"),
         ({"delta": "train_nodes^-1.1"}, r"train_nodes\^-1.1 reads"),

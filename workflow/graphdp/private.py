@@ -177,6 +177,8 @@ def check(study: "Study") -> None:
                 f"{name}: release: private trains one model, and publishes nothing that is "
                 f"computed without noise; set {'seeds: 1' if name == 'seeds' else 'no ' + name}"
             )
+    if study.missing_data != "fail":
+        raise ValueError("missing_data: a private release has one dataset; leave missing_data out")
     if len(models) != 1:
         raise ValueError(
             f"release: private trains one model, not {len(models)}: give one dataset, method, "

@@ -56,18 +56,6 @@ class Statistics(_Strict):
     classes: int | None = None
 
 
-class PublishedStatistics(_Strict):
-    """Counts as a paper prints them (text where it rounds: "22K"); shown, not checked."""
-
-    source: str
-    nodes: int | str | None = None
-    edges: int | str | None = None
-    features: int | str | None = None
-    classes: int | None = None
-    degree: int | str | None = None
-    homophily: float | None = None
-
-
 class DatasetSpec(_Strict):
     """Everything needed to obtain, load and check one dataset."""
 
@@ -78,7 +66,6 @@ class DatasetSpec(_Strict):
     parameters: dict[str, Any] = {}  # arguments of the loader
     preprocessing: Preprocessing = Preprocessing()
     statistics: Statistics | None = None  # None: generated, or counts not known
-    published_statistics: tuple[PublishedStatistics, ...] = ()
     notes: str = ""  # what is loaded and why, where papers and files differ
     by_hand: str = ""  # how a user supplies files that cannot be downloaded
 
@@ -101,7 +88,6 @@ class _School(_Strict):
     sha256: str | None = None
     preprocessing: dict[str, Any] = {}
     statistics: Statistics | None = None
-    published_statistics: tuple[PublishedStatistics, ...] = ()
     notes: str = ""
 
 
@@ -142,8 +128,8 @@ class Registry:
             name: a registered name or a key of `definitions`.
             definitions: per variant `base` (a registered name) and what differs from it:
                 `parameters` of the loader, `preprocessing`, `title`, `statistics`. Where the
-                parameters or the preprocessing differ, the base's expected and published counts no
-                longer apply and only the variant's own `statistics` are checked.
+                parameters or the preprocessing differ, the base's expected counts no longer apply
+                and only the variant's own `statistics` are checked.
 
         Raises:
             GraphDPError: unknown name, parameter or key (with the nearest valid one), or a value
@@ -168,7 +154,7 @@ class Registry:
             merged = base.preprocessing.model_dump() | variant.preprocessing
             changes["preprocessing"] = _parse(Preprocessing, merged, f"{where}: preprocessing")
         if variant.parameters or variant.preprocessing:
-            changes |= {"statistics": None, "published_statistics": ()}
+            changes["statistics"] = None
         if variant.statistics:
             changes["statistics"] = variant.statistics
         return base.model_copy(update=changes)
@@ -233,7 +219,6 @@ def _facebook100(family: _Facebook100, table: Path) -> dict[str, DatasetSpec]:
                 f"facebook100: {name}: preprocessing",
             ),
             statistics=special.statistics,
-            published_statistics=special.published_statistics,
             notes=" ".join(filter(None, (family.notes, special.notes))),
         )
     for alias, name in family.aliases.items():

@@ -102,7 +102,7 @@ def expected_values(
     values."""
     found = {}
     for cell, spec in _entries(context, experiment):
-        for value in _values(spec.get(hyperparameter), cell[0]) or ():
+        for value in values_for(spec.get(hyperparameter), cell[0]) or ():
             found[cell, value] = None
     return list(found)
 
@@ -188,7 +188,7 @@ def _matches(rows: pd.DataFrame, spec: Mapping) -> pd.Series:
         column = HYPERPARAMETER_PREFIX + name
         if name in _NOT_HYPERPARAMETERS or column not in rows.columns:
             continue
-        by_dataset = {d: _values(values, d) for d in datasets.unique()}
+        by_dataset = {d: values_for(values, d) for d in datasets.unique()}
         said = [
             _agrees(unnamed.get(name) if value is None else value, by_dataset[dataset])
             for value, dataset in zip(rows[column].iloc[one_of_each], datasets, strict=True)
@@ -204,8 +204,8 @@ def _agrees(value, allowed: list | None) -> bool:
     return value is None or allowed is None or value in allowed
 
 
-def _values(values, dataset: str) -> list | None:
-    """The values a grid entry allows for a dataset; None where it says nothing about it."""
+def values_for(values, dataset: str) -> list | None:
+    """The values that an entry allows for a dataset; None where it says nothing about it."""
     if isinstance(values, Mapping):
         values = values.get(dataset, values.get("default"))
     return None if values is None else _as_list(values)

@@ -59,14 +59,9 @@ def _statistics(datasets: Sequence[str], context: Mapping) -> pd.DataFrame:
             # DPDGC, section 6, whose |E| counts directed entries.
             line["edge_density"] = 2 * known["edges"] / (known["nodes"] * (known["nodes"] - 1))
         paper = published[published["dataset"] == dataset]
-        if len(paper):
-            values = dict(zip(paper["metric"], paper["mean"], strict=True))
-            source = paper["source"].iloc[0]
-        else:
-            values = (known or {}).get("published") or {}
-            source = values.get("source", "")
+        values = dict(zip(paper["metric"], paper["mean"], strict=True))
         line |= {_PUBLISHED_PREFIX + name: values.get(name) for name in PUBLISHED_STATISTICS}
-        line["published_source"] = source
+        line["published_source"] = next(iter(paper["source"]), "")
         if known is None:
             reason = context.get("unavailable", {}).get(dataset)
             asked = dataset in study_datasets(context)

@@ -54,13 +54,25 @@ def _spec(study: Study, entry: Any) -> dict[str, Any]:
     for name in card(entry.method).settings(entry.level).model_fields:
         values = [value for value in getattr(entry, name) if value is not None]
         replaced = {
-            dataset: [own[name]]
+            dataset: _replacing(study, entry, dataset, name)
             for dataset, own in study.per_dataset.items()
-            if name in own and name not in entry.model_fields_set
+            if name in own and name not in entry.model_fields_set and _about(entry, dataset)
         }
-        if values:
-            spec[name] = {"default": values} | replaced if replaced else values
+        if replaced:
+            spec[name] = ({"default": values} if values else {}) | replaced
+        elif values:
+            spec[name] = values
     return spec
+
+
+def _replacing(study: Study, entry: Any, dataset: str, name: str) -> list | None:
+    """The values of a hyperparameter that models of a dataset have, where its own stand."""
+    settings = study.settings(dataset, entry)
+    return list(dict.fromkeys(one[name] for one in settings if name in one)) or None
+
+
+def _about(entry: Any, dataset: str) -> bool:
+    return entry.datasets is None or dataset in entry.datasets
 
 
 def epsilons(study: Study, entry: Any) -> list[str]:

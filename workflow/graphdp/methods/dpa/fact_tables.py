@@ -10,7 +10,7 @@ import pandas as pd
 from graphdp.methods.dpa import numbers
 from graphdp.methods.dpa.paper_tables import CORRECTED
 from graphdp.methods.dpa.remarks import REMARKS
-from graphdp.paper.cells import missing_reason, study_datasets
+from graphdp.paper.cells import missing_reason, study_datasets, values_for
 from graphdp.paper.printing import Printed
 from graphdp.paper.statistics import show_statistics
 from graphdp.parties.shares import link_bytes
@@ -216,8 +216,7 @@ def _setting(context: Mapping, dataset: str, name: str) -> int | None:
     specs = context.get("experiments", {}).get("accuracy", [])
     for spec in specs:
         if (spec["method"], spec["level"]) == (CORRECTED, "node"):
-            value = spec.get(name)
-            values = value.get(dataset) if isinstance(value, Mapping) else value
+            values = values_for(spec.get(name), dataset)
             return None if values is None else values[0]
     return None
 
