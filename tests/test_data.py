@@ -328,6 +328,8 @@ def test_real_graph_has_the_registered_and_the_stated_counts(real_graph, registr
     graph = real_graph(name).validate()
     counts = (graph.num_nodes, graph.num_edges, graph.num_features, graph.num_classes)
     assert counts == REAL[name]
+    if name in ("cora", "citeseer", "pubmed", "computers", "photo"):  # 1 % ones, 10 % and more
+        assert sp.issparse(graph.x) == (name in ("cora", "citeseer"))
     expected = registry.resolve(name).statistics
     assert counts == (expected.nodes, expected.edges, expected.features, expected.classes)
     if registry.resolve(name).preprocessing.symmetrise:

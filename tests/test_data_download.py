@@ -182,6 +182,20 @@ def test_mirror_by_name_and_hash(tmp_path):
     assert (tmp_path / "two" / "data.bin").read_bytes() == CONTENT
 
 
+def test_files_of_a_mirror_that_differ_need_a_hash(tmp_path):
+    mirror, raw = tmp_path / "mirror", tmp_path / "raw"
+    for folder in ("a", "b"):
+        (mirror / folder).mkdir(parents=True)
+        (mirror / folder / "data.bin").write_bytes(CONTENT)
+    download(dataset(), tmp_path / "equal", mirror=mirror)
+    (mirror / "b/data.bin").write_bytes(b"other")
+    with pytest.raises(
+        GraphDPError, match=r"dataset 'toy': .*/a/data.bin, .*/b/data.bin.*keep one"
+    ):
+        download(dataset(), raw, mirror=mirror)
+    assert not list(raw.glob("data.bin*"))
+
+
 def test_manifest_does_not_depend_on_where_the_file_came_from(server, tmp_path):
     server.answers = [GOOD]
     (tmp_path / "mirror").mkdir()

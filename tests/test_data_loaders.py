@@ -9,7 +9,8 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 
-from graphdp.data.loaders import LOADERS, SPARSE_BELOW
+from graphdp.data.datasets import DatasetSpec
+from graphdp.data.loaders import LOADERS
 from graphdp.data.preprocess import preprocess
 from graphdp.errors import GraphDPError
 
@@ -193,10 +194,53 @@ def test_missing_raw_file_of_a_pyg_class_is_an_error_not_a_download(registry, tm
         load(registry, "cora", tmp_path)
 
 
-def test_few_non_zeros_become_sparse(registry, tmp_path):
+@pytest.mark.parametrize("ones", [1, 100])
+def test_how_a_users_features_are_kept_does_not_follow_from_how_many_are_0(
+    registry, tmp_path, ones
+):
+    """One node could tip it, and sums of sparse rows have other last bits."""
     x = np.zeros((4, 100), dtype=np.float32)
-    x[:, 0] = 1
-    for ones, sparse in ((1, True), (int(SPARSE_BELOW * 100), False)):
-        x[:, :ones] = 1
-        np.savez(tmp_path / "wenet.npz", x=x, y=Y, edge_index=np.array(EDGES).T)
-        assert sp.issparse(load(registry, "wenet", tmp_path).x) == sparse
+    x[:, :ones] = 1
+    np.savez(tmp_path / "wenet.npz", x=x, y=Y, edge_index=np.array(EDGES).T)
+    for sparse in (False, True):
+        found = LOADERS["arrays"](tmp_path, [], "wenet.npz", sparse=sparse).x
+        assert sp.issparse(found) == sparse
+        np.testing.assert_array_equal(dense(found), x)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"x": X + 1j}, "need x .* got x complex"),
+        ({"x": X.astype("datetime64[s]")}, "need x .* got x datetime64"),
+        ({"y": np.array([-5, 0, 1, 0])}, "y has -5; number classes 0, 1, 2"),
+        ({"y": np.array([0, 1, 2, 2]) * 10**12}, "y has 1000000000000; number classes"),
+        ({"y": np.array([2**63, 0, 1, 0], np.uint64)}, "y has 9223372036854775808; number"),
+        ({"y": np.array([0, 0, 0, -1])}, "has 1 classes, and a model needs 2"),
+        ({"x": X[:, :0]}, "has 0 features, and a model needs 1"),
+        ({"ids": np.arange(4) * 10**10}, "universe of ids has 30000000001 members; a whole number"),
+        ({"ids": np.array([2**62, 0, 1, 2])}, "universe of ids has 4611686018427387905 members"),
+        (
+            {"ids": np.array([2**64 - 1, 0, 1, 2], np.uint64)},
+            "universe of ids has 1844674407370955",
+        ),
+        ({"ids": np.arange(4.0)}, "ids must be 4 different integers"),
+    ],
+)
+def test_what_a_users_arrays_cannot_be(tmp_path, changes, message):
+    arrays = {"x": X, "y": Y, "edge_index": np.array(EDGES).T} | changes
+    np.savez(tmp_path / "mine.npz", **arrays)
+    spec = DatasetSpec(name="mine", title="Mine", loader="arrays", parameters={"file": "mine.npz"})
+    with pytest.raises(GraphDPError, match=message) as error:
+        preprocess(spec, tmp_path)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("num_ids", ["1000", 1000.5, True, 10**12, -1])
+def test_a_universe_is_a_number_that_can_be_drawn_for(tmp_path, num_ids):
+    arrays = {"x": X, "y": Y, "edge_index": np.array(EDGES).T, "ids": np.arange(4)}
+    np.savez(tmp_path / "mine.npz", **arrays)
+    parameters = {"file": "mine.npz", "num_ids": num_ids}
+    spec = DatasetSpec(name="mine", title="Mine", loader="arrays", parameters=parameters)
+    with pytest.raises(GraphDPError, match=r"dataset 'mine': the universe of ids has .* members"):
+        preprocess(spec, tmp_path)

@@ -150,13 +150,16 @@ def test_no_results_at_all_give_an_empty_table_with_all_columns(tmp_path):
         ("adjacency", "", "needs its epsilon_basis and adjacency"),
         ("hyperparameters", "{hops: 2}", "not a JSON object"),
         ("hyperparameters", "[2]", "not a JSON object"),
+        ("epsilons", "[{", "epsilons is not a JSON array"),
+        ("versions", "{", "versions is not a JSON object"),
+        ("curves", "[", "curves is not a JSON object"),
     ],
 )
 def test_a_broken_row_is_refused_with_its_line(tmp_path, study, column, value, message):
     frame = synthetic_rows(study).astype(str)
     frame = frame[(frame["level"] == "edge")].reset_index(drop=True)
     frame.loc[3, column] = value
-    frame.to_csv(tmp_path / "part.csv", index=False)
+    frame.fillna("").to_csv(tmp_path / "part.csv", index=False)
     with pytest.raises(GraphDPError, match=message) as error:
         rows.read_rows(tmp_path / "part.csv")
     assert "\n" not in str(error.value)

@@ -437,6 +437,17 @@ def test_compare_command_lists_what_differs_and_only_that(files, tmp_path, node,
     assert head == f"accounting.{place}.epsilon ({', '.join(label)})"
 
 
+@pytest.mark.parametrize("delta", [2, 0, math.nan, 1])
+def test_a_statement_with_an_impossible_delta_is_refused(files, tmp_path, delta, capsys):
+    changed = json.loads(files[0].read_text())
+    changed["target"]["delta"] = delta
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(changed))
+    assert cli.main(["statement", str(other)]) == 2
+    out, said = capsys.readouterr()
+    assert not out and "target.delta" in said and said.count("\n") == 1
+
+
 def test_differences_reach_into_lists_and_missing_keys():
     assert differences({"a": [1, {"b": 2}]}, {"a": [1, {"b": 3}], "c": 4}) == [
         ("a.1.b", 2, 3),

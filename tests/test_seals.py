@@ -8,6 +8,7 @@ import textwrap
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -175,6 +176,15 @@ def test_a_full_disk_is_one_line_without_a_traceback():
     with pytest.raises(
         SystemExit, match=r"error: results/x cannot be written, or read \(No space left"
     ):
+        job.run(asked(FILE), fail)
+    assert "Traceback" not in Path("logs/job.log").read_text()
+
+
+def test_too_little_memory_is_one_line_without_a_traceback():
+    def fail(snakemake):
+        np.empty(2**55, np.float64)
+
+    with pytest.raises(SystemExit, match=r"error: this job needs more memory .* \(Unable to alloc"):
         job.run(asked(FILE), fail)
     assert "Traceback" not in Path("logs/job.log").read_text()
 

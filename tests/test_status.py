@@ -127,7 +127,8 @@ def test_why_a_private_job_failed_stands_in_its_log_alone(capsys):
 @pytest.mark.parametrize(
     ("text", "words"),
     [(None, "no configuration file other.yaml"), ("a: [", "cannot be read"), ("3", "no config"),
-     ("study: data", "no study's"), ("\x00", "cannot be read")],
+     ("study: data", "no study's"), ("\x00", "cannot be read"),
+     ("study: " + "[" * 3000, "cannot be read")],
 )  # fmt: skip
 def test_what_is_no_configuration_is_said_in_one_line(text, words, capsys):
     if text is not None:

@@ -88,6 +88,10 @@ def test_shipped_studies_can_be_run(path, registry):
             r"dataset 'cora': loader 'planetoid': unknown parameter 'nmae'; did you mean 'name'\?",
         ),
         ({"loader": "lastfm_asia"}, r"loader 'lastfm_asia': takes no parameters"),
+        (
+            {"loader": "arrays", "parameters": {"file": "/elsewhere/mine.npz"}},
+            r"parameters name the file '/elsewhere/mine.npz', which is not under files; give files",
+        ),
     ],
 )
 def test_a_wrong_entry_of_the_registry_is_noticed_before_anything_is_downloaded(change, message):
@@ -174,3 +178,16 @@ def test_a_target_that_the_study_does_not_make_is_said_to_be_none(target, words)
     found = subprocess.run(command, capture_output=True, text=True, timeout=300)
     told = found.stdout + found.stderr
     assert found.returncode != 0 and words in told and "KeyError" not in told
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "attacks.csv", "fit/../rows.csv"])
+def test_known_rows_are_not_what_the_study_itself_writes(name, registry, tmp_path, monkeypatch):
+    """Snakemake deletes what a job is about to make: it would be the only copy of the rows."""
+    content = yaml.safe_load((ROOT / "config/config.yaml").read_text())
+    monkeypatch.chdir(ROOT)
+    path = f"results/{content['study']}/{name}"
+    for given in (path, str(ROOT / path)):
+        with pytest.raises(GraphDPError, match=r"known_rows: .* is where this study writes; copy"):
+            prepare(content | {"known_rows": [given]}, registry)
+    with pytest.raises(GraphDPError, match="there is no file"):
+        prepare(content | {"known_rows": [str(tmp_path / "rows.csv")]}, registry)

@@ -37,7 +37,8 @@ def _targets() -> Iterator[Line]:
     yield ["calibrate", "dpdgc", "--level", "k999999", "--epsilon", "1"], []
     for epsilon in ("-1", "nan", "many", "", "1e-9", "-inf", "1,4", "0x1", "-0.5", "1e-300"):
         yield [*EDGE.split(), "--epsilon", epsilon], ["epsilon"]
-    for delta in ("0", "1", "-1e-5", "2", "nan", "inf", "auto", "", "1e-5x", "-inf"):
+    for delta in ("0", "1", "-1e-5", "2", "nan", "inf", "auto", "", "1e-5x", "-inf",
+                  "1e-320"):  # fmt: skip
         yield [*EDGE.split(), "--delta", delta], ["delta"]
     yield EDGE.replace("--delta 1e-6 ", "").split(), ["--delta"]
     yield f"{FULL} --nodes 5".split(), ["--nodes"]

@@ -9,7 +9,13 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from graphdp.config_errors import short
-from graphdp.privacy.protection import AT_MOST, LEAST_EPSILON, MOST_EPSILON, TRAIN_POWER
+from graphdp.privacy.protection import (
+    AT_MOST,
+    LEAST_DELTA,
+    LEAST_EPSILON,
+    MOST_EPSILON,
+    TRAIN_POWER,
+)
 
 
 def _epsilon_token(value: Any) -> str:
@@ -42,8 +48,8 @@ def delta_choice(value: float | str) -> float | str:
         number = float(text.removeprefix(AT_MOST))
     except ValueError:
         number = math.nan
-    if not 0 < number < 1:
-        what = f"auto, {TRAIN_POWER}, {AT_MOST}1e-5 or a number between 0 and 1"
+    if not LEAST_DELTA <= number < 1:
+        what = f"auto, {TRAIN_POWER}, {AT_MOST}1e-5 or a number from {LEAST_DELTA} to 1"
         raise ValueError(f"must be {what}, not {value!r}")
     return f"{AT_MOST}{number:g}" if text.startswith(AT_MOST) else number
 

@@ -43,7 +43,7 @@ class Preprocessing(_Strict):
     min_class_count: int = Field(1, ge=1)  # drop classes with fewer labelled nodes than this
     remove_isolated: bool = False  # drop nodes without any edge, last
     # Classes are 0..num_classes-1 as the files number them, whichever occur; None: those that do.
-    num_classes: int | None = Field(None, ge=2)
+    num_classes: int | None = Field(None, ge=2, le=10**6)
 
 
 class Statistics(_Strict):

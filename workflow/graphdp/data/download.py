@@ -158,7 +158,7 @@ def _obtain(
             return found
         failures.append(f"{final}: {problem}")
 
-    for candidate in _candidates(file, in_mirror):
+    for candidate in _candidates(spec.name, file, in_mirror):
         try:
             with candidate.open("rb") as source:
                 return _land(file, source, final)
@@ -229,10 +229,18 @@ def _index(mirror: Path) -> dict[str, list[Path]]:
     return {name: sorted(paths) for name, paths in index.items()}
 
 
-def _candidates(file: FileSpec, in_mirror: dict[str, list[Path]]) -> list[Path]:
-    """Mirror files to try: those of the right name, then renamed ones of the right size."""
+def _candidates(dataset: str, file: FileSpec, in_mirror: dict[str, list[Path]]) -> list[Path]:
+    """Mirror files to try: those of the right name, then renamed ones of the right size. Raises
+    GraphDPError if several of the name differ and no hash says which is meant."""
     named = in_mirror.get(file.name, [])
-    if file.size is None or not (file.sha256 or file.git_sha1):
+    unknown = not (file.sha256 or file.git_sha1)
+    if unknown and len({digests(path) for path in named if path.is_file()}) > 1:
+        found = ", ".join(map(str, named))
+        raise GraphDPError(
+            f"dataset '{dataset}': files {file.name} of the mirror differ ({found}); keep one, or "
+            "give its sha256 in the registry"
+        )
+    if file.size is None or unknown:
         return named
     renamed = [
         path

@@ -24,6 +24,7 @@ from graphdp.errors import GraphDPError
 # Bag-of-words and one-hot features are stored sparse below this share of non-zeros: PubMed (10 %)
 # and the Amazon graphs (35 %) are faster dense, everything sparser is far below it.
 SPARSE_BELOW = 0.05
+MOST_CLASSES = 10**6
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,12 +61,17 @@ def load_csbm(folder: Path, files: Sequence[str], **parameters: Any) -> RawGraph
 
 
 def load_arrays(
-    folder: Path, files: Sequence[str], file: str, num_ids: int | None = None
+    folder: Path,
+    files: Sequence[str],
+    file: str,
+    num_ids: int | None = None,
+    sparse: bool = False,
 ) -> RawGraph:
     """A user's own `.npz`: x (n, f) numbers, y (n,) integers (−1: no class), edge_index (2, m).
 
     It may also have ids (n,), integers of a universe 0..num_ids-1 (see `RawGraph`), and has them if
-    num_ids is given.
+    num_ids is given. sparse: how features are kept, which is not decided by how many are 0: sums
+    of sparse rows have other last bits, and that number is private.
 
     Raises:
         GraphDPError: an array is missing or has the wrong shape or type.
@@ -87,14 +93,22 @@ def load_arrays(
         or y.shape != x.shape[:1]
         or edges.ndim != 2
         or edges.shape[0] != 2
+        or x.dtype.kind not in "biuf"
         or y.dtype.kind not in "iu"
         or edges.dtype.kind not in "iu"
     ):
         raise GraphDPError(
             f"{path}: need x (n, f), integer y (n,) and integer edge_index (2, m), got "
-            f"x {x.shape}, y {y.dtype} {y.shape}, edge_index {edges.dtype} {edges.shape}"
+            f"x {x.dtype} {x.shape}, y {y.dtype} {y.shape}, edge_index {edges.dtype} {edges.shape}"
         )
-    return RawGraph(_compact(x), y.astype(np.int64), edges[0], edges[1], ids, num_ids)
+    wrong = y[(y < -1) | (y >= MOST_CLASSES)]
+    if len(wrong):
+        raise GraphDPError(
+            f"{path}: y has {wrong[0]}; number classes 0, 1, 2, ... and give nodes without one -1"
+        )
+    x = np.asarray(x, dtype=np.float32)
+    x = sp.csr_matrix(x) if sparse else x
+    return RawGraph(x, y.astype(np.int64), edges[0], edges[1], ids, num_ids)
 
 
 # --- Facebook100 ----------------------------------------------------------------------------------

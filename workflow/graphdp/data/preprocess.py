@@ -10,6 +10,9 @@ from graphdp.data.graph import Graph, csr_from_edges
 from graphdp.data.loaders import LOADERS, RawGraph
 from graphdp.errors import GraphDPError
 
+#: Ids of a universe; the split, and public candidates, draw for each, there or not.
+MOST_IDS = 10**8
+
 
 def preprocess(spec: DatasetSpec, folder: str | os.PathLike) -> Graph:
     """Load a dataset's verified raw files, preprocess them and check the result.
@@ -42,6 +45,15 @@ def preprocess(spec: DatasetSpec, folder: str | os.PathLike) -> Graph:
             f"'{spec.loader}' ({type(error).__name__}: {error}): check or replace them"
         ) from error
     graph = build(spec.name, raw, spec.preprocessing).validate()
+    for what, count, least in (
+        ("classes", graph.num_classes, 2),
+        ("features", graph.num_features, 1),
+    ):
+        if count < least:
+            raise GraphDPError(
+                f"dataset '{spec.name}' has {count} {what}, and a model needs {least} or more: "
+                "check the raw files and the preprocessing"
+            )
     check_statistics(spec, graph)
     return graph
 
@@ -128,10 +140,18 @@ def _universe(name: str, raw: RawGraph) -> tuple[np.ndarray, int]:
     if raw.ids is None:
         return np.arange(n, dtype=np.int64), n
     ids = np.asarray(raw.ids)
-    num_ids = int(ids.max(initial=-1)) + 1 if raw.num_ids is None else raw.num_ids
+    whole = ids.dtype.kind in "iu"
+    num_ids = raw.num_ids
+    if num_ids is None:
+        num_ids = int(ids.max()) + 1 if whole and ids.size else n
+    if type(num_ids) is not int or not 0 <= num_ids <= MOST_IDS:
+        raise GraphDPError(
+            f"dataset '{name}': the universe of ids has {num_ids!r} members; a whole number of at "
+            f"most {MOST_IDS:,} is possible (a draw is made for each): number nodes within fewer"
+        )
     if (
         ids.shape != (n,)
-        or ids.dtype.kind not in "iu"
+        or not whole
         or len(np.unique(ids)) != n
         or (n and not 0 <= ids.min() <= ids.max() < num_ids)
     ):

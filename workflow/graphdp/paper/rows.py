@@ -69,6 +69,8 @@ _NUMBERS = (
 )
 _NEVER_EMPTY = (*IDENTITY, "study_seed", "split", "graph")
 _ACCURACIES = ("val_accuracy", "test_accuracy")
+#: Columns that hold JSON, where they are not empty, and of what kind.
+_JSON = {"epsilons": list, "versions": dict, "curves": dict}
 # Not in older files.
 _PRECISIONS = ("test_precision", "test_precision_weighted")
 
@@ -257,20 +259,26 @@ def _parse(raw: pd.DataFrame, path: str | os.PathLike) -> pd.DataFrame:
         finite & ((rows["epsilon_basis"] == "") | (rows["adjacency"] == "")),
         "a finite epsilon needs its epsilon_basis and adjacency",
     )
+    for name, kind in _JSON.items():
+        if name in rows:
+            wrong = {text for text in rows[name].unique() if text and _parsed(text, kind) is None}
+            what = "object" if kind is dict else "array"
+            refuse(rows[name].isin(wrong), f"{name} is not a JSON {what}")
     return rows.join(_hyperparameters(rows, refuse))
+
+
+def _parsed(text: str, kind: type) -> Any:
+    """What a text of JSON holds, if it is of a kind."""
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError:
+        return None
+    return value if isinstance(value, kind) else None
 
 
 def _hyperparameters(rows: pd.DataFrame, refuse) -> pd.DataFrame:
     """The `hp_*` columns, parsed once per distinct setting."""
-
-    def load(text: str) -> dict | None:
-        try:
-            value = json.loads(text)
-        except json.JSONDecodeError:
-            return None
-        return value if isinstance(value, dict) else None
-
-    settings = {text: load(text) for text in rows["hyperparameters"].unique()}
+    settings = {text: _parsed(text, dict) for text in rows["hyperparameters"].unique()}
     refuse(
         rows["hyperparameters"].map(lambda text: settings[text] is None).astype(bool),
         "hyperparameters is not a JSON object",

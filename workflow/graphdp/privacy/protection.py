@@ -44,6 +44,8 @@ KINDS: dict[str, Level] = {
 LEAST_EPSILON = 1e-6
 #: And a larger finite one: there is no noise of which they could be sure.
 MOST_EPSILON = 1e6
+#: Below, what accountants compute with leaves the range of floats.
+LEAST_DELTA = 1e-300
 #: As messages and documents name them.
 LEVELS = ("none", "edge", "node", "k<number>")
 

@@ -18,6 +18,7 @@ from graphdp.privacy.mechanisms import KINDS
 SCHEMA = Path("config/statement.schema.json")
 
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Delta = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=0)]
 #: ε as a number, "inf" without noise, "none" where the claim is refuted.
 Epsilon = NonNegative | Literal["inf", "none"]
@@ -116,7 +117,7 @@ class Claim(_Part):
     status: Status
     epsilon: Epsilon = Field(description="none: no finite ε is known to hold")
     claimed_epsilon: NonNegative | Literal["inf"] = Field(description="what the formula says")
-    delta: Annotated[float, Field(gt=0, lt=1)] | None
+    delta: Delta | None
     assumptions: list[str]
 
     @model_validator(mode="after")
@@ -164,7 +165,7 @@ class Target(_Part):
     basis: Literal["as_published", "as_implemented", "corrected"]
     adjacency: str
     epsilon: NonNegative | Literal["inf"]
-    delta: float | None
+    delta: Delta | None
     noise_multiplier: NonNegative | None
 
 

@@ -74,6 +74,11 @@ def run(snakemake: Any, main: Callable[[Any], None]) -> None:
                 "error: this job does not fit into the memory that is free on the GPU: set "
                 "device: cpu, or run fewer jobs at a time"
             )
+        elif isinstance(error, MemoryError):
+            failed = (
+                f"error: this job needs more memory than there is ({error}): lower the study's "
+                "sizes, or run fewer jobs at a time"
+            )
         else:
             failed = f"error: {type(error).__name__}: {error} (traceback in {log})"
             logged = True

@@ -3,6 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+#: Characters of a bundle's folder; logs and locks beside it have some more, and 255 are possible.
+_LONGEST_NAME = 200
+
 
 def seed_blocks(
     seeds: int, size: int, finished: Iterable[str] = (), known: Sequence[str] = ()
@@ -51,10 +54,24 @@ def cell_bundles(cells: Sequence[Any], size: int, earlier: Sequence[str] = ()) -
             here = (names[0], names[1], names[3]) == (dataset, method, experiment)
             if here and all(member in left for member in members):
                 wanted.append([left.pop(member) for member in members])
-        rest = list(left.values())
-        wanted += [rest[start : start + size] for start in range(0, len(rest), size)]
+        wanted += _parts(list(left.values()), size)
         for together in wanted:
-            members = "+".join(f"{cell.level}-{cell.epsilon}" for cell in together)
-            place = f"{dataset}/{method}/{members}/{experiment}"
+            place = f"{dataset}/{method}/{_members(together)}/{experiment}"
             found |= {cell.path: place for cell in together}
     return found
+
+
+def _members(cells: Sequence[Any]) -> str:
+    return "+".join(f"{cell.level}-{cell.epsilon}" for cell in cells)
+
+
+def _parts(cells: list[Any], size: int) -> list[list[Any]]:
+    """Cells in order, as many together as `size` and the length of a folder's name allow."""
+    parts: list[list[Any]] = []
+    for cell in cells:
+        fits = parts and len(parts[-1]) < size
+        if fits and len(_members([*parts[-1], cell])) <= _LONGEST_NAME:
+            parts[-1].append(cell)
+        else:
+            parts.append([cell])
+    return parts

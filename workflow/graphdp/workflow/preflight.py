@@ -63,8 +63,20 @@ def prepare(config: Mapping[str, Any], registry: Registry | None = None) -> Prep
     _check_shown(study)
     datasets = {name: specs[name] for name in study.datasets}
     private.check_data(study, datasets)
+    _check_known(study)
     known = KnownIndex(study.known_rows, study.study) if study.known_rows else None
     return Prepared(study, datasets, known)
+
+
+def _check_known(study: Study) -> None:
+    """That known rows are no files that the study itself writes, which Snakemake would delete."""
+    own = Path("results", study.study).resolve()
+    for path in study.known_rows or ():
+        if Path(path).resolve().is_relative_to(own):
+            raise GraphDPError(
+                f"config: known_rows: {path} is where this study writes; copy it to another place "
+                f"first, as in cp {path} earlier-{Path(path).name}, and name the copy"
+            )
 
 
 def _check_loader(name: str, spec: DatasetSpec) -> None:
@@ -82,6 +94,12 @@ def _check_loader(name: str, spec: DatasetSpec) -> None:
                 f"dataset {name!r}: loader {spec.loader!r} needs {parameter!r}; give it under "
                 "parameters"
             )
+    file = spec.parameters.get("file")
+    if spec.loader == "arrays" and file not in [one.name for one in spec.files]:
+        raise GraphDPError(
+            f"dataset {name!r}: parameters name the file {file!r}, which is not under files; give "
+            f"files: [{{name: {file}}}], so that it is checked before it is used"
+        )
 
 
 @cache

@@ -6,8 +6,10 @@ loaded, called and saved.
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from graphdp import seals
 from graphdp.errors import GraphDPError, LostRelease
 from graphdp.methods.card import CACHE, RELEASES, Card, resolve
 
@@ -49,12 +51,15 @@ def run_stage(task: Mapping[str, Any], block: "Block", cache: str) -> None:
         result = resolve(task["run"])(block, task["settings"], *read)
     except LostRelease as error:
         records = [
-            file for name, load in task["reads"].items() if load == RELEASES[1]
+            Path(file) for name, load in task["reads"].items() if load == RELEASES[1]
             for file in task["files"][name]
         ]  # fmt: skip
         if not records:
             raise
-        raise GraphDPError(f"{error}: delete {', '.join(records)} as well") from None
+        # A member of a bundle is made with the others: what is whole or absent is the bundle.
+        made = {path if seals.seal_of(path).is_file() else path.parent for path in records}
+        names = ", ".join(sorted(map(str, made)))
+        raise GraphDPError(f"{error}: delete {names} as well") from None
     resolve(task["save"])(task["output"], result, block)
 
 

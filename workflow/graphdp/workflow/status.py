@@ -9,7 +9,7 @@ from statistics import mean
 
 import yaml
 
-from graphdp import private, repeated_keys, seals
+from graphdp import io, private, repeated_keys, seals
 from graphdp.errors import GraphDPError
 from graphdp.workflow.finished import bundled, finished_blocks
 from graphdp.workflow.grid import Cell, Grid
@@ -60,8 +60,8 @@ def find_config(study: str) -> Path:
 def status(config: Path) -> list[Job]:
     """Every job of a study, with its state. Raises `GraphDPError` as `prepare`."""
     try:
-        content = yaml.safe_load(config.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
+        content = io.read_yaml(config)
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise GraphDPError(f"{config} cannot be read ({' '.join(str(error).split())})") from None
     if not isinstance(content, dict):
         raise GraphDPError(f"{config} is no configuration; give keys and values, as in config/")

@@ -68,6 +68,7 @@ from graphdp.privacy.accounting.quadrature import (
     renyi_rdp_curve,
 )
 from graphdp.privacy.plan import Composition, Plan
+from graphdp.privacy.protection import LEAST_DELTA
 
 __all__ = [
     "ACCOUNTANTS",
@@ -114,11 +115,13 @@ AGREEMENT = 1e-3
 
 
 def check_delta(delta: float) -> float:
-    """`delta` itself; GraphDPError unless 0 < delta < 1."""
+    """`delta` itself; GraphDPError unless `LEAST_DELTA` <= delta < 1."""
     if isinstance(delta, bool) or not isinstance(delta, int | float) or not 0 < delta < 1:
         raise GraphDPError(
             f"delta is {delta!r}; it must lie strictly between 0 and 1, below 1 / number of units"
         )
+    if delta < LEAST_DELTA:
+        raise GraphDPError(f"delta is {delta!r}; at least {LEAST_DELTA} is possible")
     return float(delta)
 
 
