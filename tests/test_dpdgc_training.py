@@ -1,6 +1,7 @@
 """DPDGC's two networks against plain PyTorch and Opacus; the release; what is refused."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import opacus
@@ -284,6 +285,30 @@ def test_the_classifiers_clipped_sums_are_those_of_opacus(is_sparse, clip, featu
         parts += [named[f"linears.{name}.weight"].T.reshape(-1), named[f"linears.{name}.bias"]]
     expected = torch.cat(parts)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5 * float(expected.abs().max()))
+
+
+def test_a_node_that_overflows_is_left_out_of_the_classifiers_clipped_sum():
+    """It moves the sum by nothing, where 0 times infinity would end the run: its neighbours could
+    tell that it is there."""
+    shape = linkx(False)
+    x, z, labels = (torch.tensor(part) for part in data())
+    x, z = x.float(), z.float()
+    z[3] = math.inf
+    values = torch.tensor(shape.initial(np.random.default_rng(1))).float()
+    model = Classifier(shape, rows_of(x.numpy(), torch.empty(0)), z, values)
+    with_it, without = torch.zeros_like(values), torch.zeros_like(values)
+    for nodes, found in (([3, 1, 4, 5], with_it), ([1, 4, 5], without)):
+        model.gradient(labels, torch.Generator())(torch.tensor(nodes), found, 0.3)
+    assert not torch.isfinite(model.forward(torch.tensor([3]), None, False)[0]).all()
+    assert float(without.abs().max()) > 0.01
+    torch.testing.assert_close(with_it, without)
+
+
+def test_too_large_features_are_refused(graph):
+    work, setting = block("dpdgc", "k2", "8", graph, seeds=(0,))
+    work = replace(work, graph=replace(graph, x=graph.x * np.float32(1e14)))
+    with pytest.raises(GraphDPError, match=r"at most 1e\+12: rescale them"):
+        dpdgc.fit(work, [setting], {})
 
 
 def test_the_classifier_with_batch_norm_is_the_plain_one():

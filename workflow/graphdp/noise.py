@@ -13,10 +13,12 @@ is post-processing. It adds less than 3.3e-4 to the variance.
 
 **How far from ideal.** Take the words as the leading bits of ideal uniforms, z as the ideal pair of
 these, and measure in units of σ. u is wrong by a factor of 1 ± 2⁻⁵¹, where 2⁻²⁰ ≤ u < 2⁻¹³ of
-1 ± 2⁻⁶⁴/u, which moves r by less than 2⁻⁴⁶; θ by 2⁻⁴⁹·⁷ at most. With logarithm, sine and cosine
-within two units of the last place and all else, the sum included, correctly rounded, each
-coordinate is within η(r) = 2⁻⁵¹/r + 2⁻⁴⁵ of the ideal one for r ≤ 12 (`tests/test_noise.py` holds ẑ
-against exact arithmetic). Where r > 12 take the ideal pair for the drawn one; that changes what
+1 ± 2⁻⁶⁴/u, which moves r by less than 2⁻⁴⁶; θ by 2⁻⁴⁹·³ at most, of which its last bit is 2π 2⁻⁵³
+and the rounding of its product 2⁻⁵¹. With logarithm, sine and cosine within two units of the last
+place and all else, the sum included, correctly rounded, each coordinate is within η(r) = 2⁻⁵¹/r +
+2⁻⁴⁵ of the ideal one for r ≤ 12: 2⁻⁴⁵ is 2.8e-14, what is not u's at most r 2⁻⁴⁹·³ + 8e-15, 2.6e-14
+where r = 12, and all is below 2.6e-14 where u's 2⁻⁴⁶ counts, r < 5.3 (`tests/test_noise.py` holds
+ẑ against exact arithmetic). Where r > 12 take the ideal pair for the drawn one; that changes what
 is drawn by no more than the chance s of such an r. A cell of the grid, of ideal probability P, then
 has one between those of the cell made smaller and larger by η on all sides where r ≤ 12:
 

@@ -165,7 +165,10 @@ class Classifier:
                     for x, g in zip(inputs, deltas, strict=True)
                 )
                 factors = clipping_factors(total, clip)[:, None]
-                deltas = [g * factors for g in deltas]
+                # A node that overflowed is left out: 0 times what it has is no number.
+                kept = factors > 0
+                deltas = [torch.where(kept, g * factors, 0.0) for g in deltas]
+                inputs = [torch.where(kept, x, 0.0) if isinstance(x, Tensor) else x for x in inputs]
             for (name, _, _), x, g in zip(tape, inputs, deltas, strict=True):
                 if isinstance(x, Tensor):
                     into[f"{name}.weight"].addmm_(x.T, g)

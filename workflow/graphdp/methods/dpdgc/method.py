@@ -257,10 +257,12 @@ def fit(
     import torch
 
     from graphdp.methods.dpdgc.classifier import Linkx, train_classifier
+    from graphdp.training.features import check_features
     from graphdp.training.members import like_of
     from graphdp.training.sparse_rows import rows_of
 
     graph, private = block.graph, protects_nodes(block.level)
+    check_features(graph.x)
     x = rows_of(graph.x, like_of(block.device, torch.float32))
     models = []
     for seed, setting in block.runs(settings):
