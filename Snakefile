@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
+from snakemake.io import IOFile
 
 # Elsewhere, or as a module, locks and secrets would not be held: Snakemake leaves `onstart` out.
 HERE = Path(workflow.current_basedir.get_path_or_uri(secret_free=True))
@@ -27,10 +28,8 @@ try:
     # The methods' folders are read with these.
     from graphdp import private, repeated_keys, seals
     from graphdp.methods import registry
-    from graphdp.methods.registry import card
     from graphdp.workflow import asked, code, job, lock, orphans, preflight, stages
-    from graphdp.workflow.finished import bundled, finished_blocks
-    from graphdp.workflow.grid import Grid
+    from graphdp.workflow.made import Made
 except GraphDPError as error:
     raise WorkflowError(f"{error}") from None
 
@@ -64,14 +63,14 @@ for name in ("release", "key_file", "study_seed"):
 onstart:
     try:
         lock.hold(".snakemake/graphdp.lock")
-        lock.check_writable(RESULTS)
+        lock.check_writable(MADE.results)
         preflight.check_mirror(STUDY)
         preflight.check_links(STUDY, workflow.local_exec)
         if left := orphans.cancel(Path.cwd()):
             print(f"cancelled Slurm jobs that a killed run left: {', '.join(left)}")
         if left := orphans.end(Path.cwd()):
             print(f"ended jobs that a killed run left: processes {', '.join(left)}")
-        if PRIVATE:
+        if MADE.private:
             private.prepare(
                 STUDY.key_file, f"results/{STUDY.study}", local=workflow.local_exec
             )
@@ -95,38 +94,38 @@ rule all:
     default_target: True
     input:
         (
-            released_file()
-            if PRIVATE
+            MADE.released_file()
+            if MADE.private
             else [
-                report_file(),
-                rows_file(),
-                attack_rows_file(),
-                table_files(),
-                figure_files(),
+                MADE.report_file(),
+                MADE.rows_file(),
+                MADE.attack_rows_file(),
+                MADE.table_files(),
+                MADE.figure_files(),
             ]
         ),
 
 
 rule report:
     input:
-        report_file(),
+        MADE.report_file(),
 
 
 rule tables:
     input:
-        table_files(),
+        MADE.table_files(),
 
 
 rule figures:
     input:
-        figure_files(),
+        MADE.figure_files(),
 
 
 rule rows:
     input:
-        rows_file(),
+        MADE.rows_file(),
 
 
 rule data:
     input:
-        [graph_file(dataset) for dataset in STUDY.datasets],
+        [MADE.graph_file(dataset) for dataset in STUDY.datasets],

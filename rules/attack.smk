@@ -4,7 +4,7 @@
 
 rule attack:
     input:
-        graph=lambda w: graph_file(attacked(w).dataset),
+        unpack(attack_inputs),
     output:
         f"{WORK}/{{study}}/attacks/{{place}}/{{block}}.csv",
     log:
@@ -18,8 +18,9 @@ rule attack:
         runtime=growing(120),
     params:
         task=lambda w: GRID.attack_task(attacked(w)),
+        sealed=attack_sealed,
         kept=KEPT,
-        cache=f"{CACHE}/aggregates",
+        cache=f"{MADE.cache}/aggregates",
         code=lambda w: script_code("attack", *GRID.attack_code(attacked(w))),
     script:
         "../workflow/scripts/attack.py"
@@ -40,7 +41,7 @@ rule collect_attacks:
         mem_mb=growing(1000),
         runtime=growing(10),
     params:
-        known=attacks_taken_over(),
+        known=MADE.attacks_taken_over(),
         code=script_code("collect_attacks"),
     script:
         "../workflow/scripts/collect_attacks.py"

@@ -3,7 +3,7 @@
 
 rule download:
     output:
-        manifest_file("{dataset}"),
+        MADE.manifest_file("{dataset}"),
     log:
         f"{WORK}/data/logs/download/{{dataset}}.log",
     localrule: True  # the one that needs the network
@@ -24,7 +24,7 @@ rule download:
 
 rule preprocess:
     input:
-        manifest_file("{dataset}"),
+        raw_files,
     output:
         graph=f"{WORK}/data/graphs/{{dataset}}.npz",
         statistics=f"{WORK}/data/graphs/{{dataset}}.json",
@@ -37,9 +37,8 @@ rule preprocess:
         mem_mb=growing(STUDY.memory_mb + 1500),
         runtime=growing(60),
     params:
-        spec=lambda wildcards: DATASETS[wildcards.dataset].model_dump_json(
-            exclude={"notes", "by_hand"}
-        ),
+        spec=lambda w: MADE.graph_spec(w.dataset),
+        sealed=lambda w: {"own": MADE.graph_made_of(w.dataset)},
         code=script_code("preprocess"),
     script:
         "../workflow/scripts/preprocess.py"

@@ -17,10 +17,11 @@ rule collect:
         mem_mb=growing(2000),
         runtime=growing(30),
     params:
-        models=lambda w: collected_models(),
-        known=lambda w: taken_over(),
-        cells=lambda w: [(cell.dataset, cell.name) for cell in cells_with_models()],
-        about=lambda w: asked.about(STUDY, UNAVAILABLE),
+        models=lambda w: MADE.collected_models(),
+        sealed=lambda w: {"read": MADE.collected_made_of()},
+        known=lambda w: MADE.taken_over(),
+        cells=lambda w: [(cell.dataset, cell.name) for cell in MADE.cells_with_models()],
+        about=lambda w: asked.about(STUDY, MADE.unavailable),
         code=script_code("collect"),
     script:
         "../workflow/scripts/collect.py"
@@ -30,9 +31,9 @@ rule draw:
     input:
         rows=f"{WORK}/{{study}}/rows.csv",
         context=f"{WORK}/{{study}}/context.json",
-        attacks=attack_rows_file(),
+        attacks=MADE.attack_rows_file(),
         published=published_files(),
-        statements=statements_folders(),
+        statements=MADE.statements_folders(),
         template=multiext(
             "workflow/graphdp/paper/templates/report", ".html.j2", ".css", ".js"
         ),
@@ -43,9 +44,9 @@ rule draw:
             labels={"study": "{study}"},
             caption="../workflow/report/report.rst",
         ),
-        tables=[path.replace(STUDY.study, "{study}", 1) for path in table_files()],
+        tables=[path.replace(STUDY.study, "{study}", 1) for path in MADE.table_files()],
         figures=report(
-            [path.replace(STUDY.study, "{study}", 1) for path in figure_files()],
+            [path.replace(STUDY.study, "{study}", 1) for path in MADE.figure_files()],
             category="Figures",
             caption="../workflow/report/figure.rst",
         ),

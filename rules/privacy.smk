@@ -4,7 +4,7 @@
 # their own parameters. So a further ε trains just that, and another δ all that has noise.
 
 KEPT = {
-    "cache": f"{CACHE}/calibrations",
+    "cache": f"{MADE.cache}/calibrations",
     "accounting": code.digest(None, *stages.ACCOUNTING),
 }
 
@@ -25,9 +25,11 @@ rule calibrate:
         mem_mb=growing(STUDY.memory_mb + 1500),
         runtime=growing(60),
     params:
-        cells=lambda w: [GRID.calibrated(cell) for cell in calibrated_cells(w.dataset)],
-        released=lambda w: GRID.released(w.dataset, cells_with_models()),
-        preprocessing=lambda w: preprocessing(w.dataset),
+        cells=lambda w: [
+            GRID.calibrated(cell) for cell in MADE.calibrated_cells(w.dataset)
+        ],
+        released=lambda w: GRID.released(w.dataset, MADE.cells_with_models()),
+        preprocessing=lambda w: MADE.preprocessing(w.dataset),
         delta=STUDY.delta,
         split=lambda w: STUDY.split_rule(w.dataset),
         # One split serves every seed unless each seed has its own.
@@ -35,6 +37,6 @@ rule calibrate:
         study_seed=STUDY.study_seed,
         train_nodes=STUDY.train_nodes,
         kept=KEPT,
-        code=lambda w: script_code("calibrate", *analyses_code(w.dataset)),
+        code=lambda w: script_code("calibrate", *MADE.analyses_code(w.dataset)),
     script:
         "../workflow/scripts/calibrate.py"

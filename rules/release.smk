@@ -1,5 +1,5 @@
 # A private release (`release: private`): of all that was made, in private/, what may be published.
-if PRIVATE:
+if MADE.private:
 
     rule release:
         input:
@@ -20,8 +20,8 @@ if PRIVATE:
             runtime=growing(10),
         params:
             # The row's file, and the statement's name.
-            row=lambda w: released_unit()[2],
-            name=lambda w: released_unit()[0].released.partition("/")[2],
+            row=lambda w: MADE.released_unit()[2],
+            name=lambda w: MADE.released_unit()[0].released.partition("/")[2],
             code=script_code("release"),
         script:
             "../workflow/scripts/release.py"

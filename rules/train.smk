@@ -22,7 +22,7 @@ rule stage:
         tasks=stage_tasks,
         sealed=stage_sealed,
         kept=stage_kept,
-        cache=f"{CACHE}/aggregates",
+        cache=f"{MADE.cache}/aggregates",
         code=stage_code,
     script:
         "../workflow/scripts/stage.py"

@@ -1,11 +1,13 @@
 """A temporary copy of the project with one study, on which the real workflow is run."""
 
 import ast
+import multiprocessing
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,35 @@ import yaml
 ROOT = Path(__file__).parent.parent
 SNAKEMAKE = [sys.executable, "-m", "snakemake", "--cores", "2"]
 PARTS = ("Snakefile", "rules", "workflow", "profiles", "config", "envs")
+
+#: Processes that have Snakemake's modules already, which is half of what a dry run takes. Not this
+#: library's: each copy of the project has its own.
+_LOADED = multiprocessing.get_context("forkserver")
+_LOADED.set_forkserver_preload(["snakemake.cli"])
+
+
+def dry_run(words: list[str], folder: Path, **environment: str) -> subprocess.CompletedProcess:
+    """What `snakemake --dry-run` says in a folder, by its program's own entry."""
+    with tempfile.TemporaryDirectory() as scratch:
+        said = [Path(scratch, name) for name in ("stdout", "stderr")]
+        process = _LOADED.Process(target=_dry_run, args=(words, folder, environment, said))
+        process.start()
+        process.join(120)
+        process.kill()
+        process.join()
+        return subprocess.CompletedProcess(words, process.exitcode, *(p.read_text() for p in said))
+
+
+def _dry_run(words: list[str], folder: Path, environment: dict, said: list[Path]) -> None:
+    from snakemake.cli import main
+
+    os.chdir(folder)
+    os.environ.update(environment)
+    for number, path in enumerate(said, start=1):
+        with path.open("w") as file:
+            os.dup2(file.fileno(), number)
+    sys.argv = ["snakemake", *words]
+    main([*words, "--dry-run"])
 
 
 class Project:
@@ -86,7 +117,10 @@ class Project:
 
         That is the rule's name, and of the rules for stages with the stage's: "stage fit".
         """
-        result = self.snakemake("--dry-run", *words)
+        command = self.command(*words)[len(SNAKEMAKE) - 2 :]
+        result = dry_run(command, self.folder, **self.environment)
+        if result.returncode:
+            pytest.fail(f"{command} failed:\n{result.stdout[-3000:]}{result.stderr[-6000:]}")
         # What is said of a job stands indented below its rule.
         rules = r"^(?:local)?rule (\w+):\n((?: .*\n)*)"
         jobs = []

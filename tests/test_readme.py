@@ -1,16 +1,17 @@
 """The commands of README and docs are real: each is parsed and planned as written."""
 
-import multiprocessing
 import os
 import re
 import shlex
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from graphdp.audit.claims import claims
+from project_fixture import dry_run
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
@@ -33,29 +34,16 @@ def run(words: list[str], **extra: str) -> subprocess.CompletedProcess:
     )
 
 
-#: Processes that have snakemake's modules already, half of what planning a command takes.
-LOADED = multiprocessing.get_context("forkserver")
-LOADED.set_forkserver_preload(["snakemake.cli"])
+def plan(words: list[str]) -> None:
+    """Plan the jobs of a snakemake command, whatever was planned already."""
+    result = dry_run([*words[1:], "--quiet"], ROOT)
+    assert result.returncode == 0, f"{result.stdout}{result.stderr}"[-2000:]
 
 
-def plan(words: list[str], said: Path) -> None:
-    """Plan the jobs of a snakemake command as its program does, with all that it says in a file."""
-    process = LOADED.Process(target=_plan, args=(words, said))
-    process.start()
-    process.join(120)
-    process.kill()
-    assert process.exitcode == 0, said.read_text()[-2000:]
-
-
-def _plan(words: list[str], said: Path) -> None:
-    from snakemake.cli import main
-
-    os.chdir(ROOT)
-    with said.open("w") as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
-        sys.argv = words
-        main([*words[1:], "--dry-run", "--quiet"])
+@cache
+def plan_once(call: str) -> None:
+    """Plan what several commands of make expand to."""
+    plan(shlex.split(call))
 
 
 def test_the_readme_names_the_two_commands_and_the_papers():
@@ -66,19 +54,19 @@ def test_the_readme_names_the_two_commands_and_the_papers():
 
 
 @pytest.mark.parametrize("command", [c for c in commands() if c.startswith("snakemake")])
-def test_snakemake_commands_are_planned_as_written(command, tmp_path):
-    plan(shlex.split(command), tmp_path / "said")
+def test_snakemake_commands_are_planned_as_written(command):
+    plan(shlex.split(command))
 
 
 @pytest.mark.parametrize("command", [c for c in commands() if c.startswith("make")])
-def test_make_commands_expand_to_calls_that_are_planned(command, tmp_path):
+def test_make_commands_expand_to_calls_that_are_planned(command):
     """`make -n` prints the shell commands; every snakemake call among them is planned."""
     result = run(["make", "--dry-run", *shlex.split(command)[1:]])
     assert result.returncode == 0, result.stderr
     calls = re.findall(r"^\.venv/bin/(snakemake .*)$", result.stdout, flags=re.MULTILINE)
     calls = [call for call in calls if "--lint" not in call]
     for call in calls:
-        plan(shlex.split(call), tmp_path / "said")
+        plan_once(call)
     assert calls or "pytest" in result.stdout or "graphdp.redraw" in result.stdout
 
 

@@ -69,6 +69,29 @@ def test_every_job_of_a_study_is_there_once():
     assert status.seconds_left(jobs()) is None
 
 
+def test_what_a_study_leaves_out_is_not_left_to_do(project):
+    """A graph that is not there and may be skipped; calibrations that no row reads."""
+    asked = STUDY | {"datasets": ["csbm", "cora"], "missing_data": "skip"}
+    Path("study.yaml").write_text(yaml.safe_dump(asked))
+    assert not any("cora" in one.made for one in jobs())
+    io.write_json("results/data/raw/cora/manifest.json", {})
+    assert {one.stage for one in jobs() if "cora" in one.made} == {
+        "preprocess", "calibrate", "encode", "aggregate", "fit"
+    }  # fmt: skip
+    rows = project / "rows.csv"
+    rows.write_text("study,dataset,method,level,epsilon,hyperparameters,checkpoint,seed\n")
+    asked |= {"train": False, "known_rows": [str(rows)]}
+    Path("study.yaml").write_text(yaml.safe_dump(asked))
+    assert [one.stage for one in jobs()] == ["preprocess", "preprocess", "collect", "draw"]
+
+
+def test_the_rows_of_attacks_are_a_job():
+    attack = {"nmi": {"entries": [{"method": "mlp", "level": "none"}]}}
+    Path("study.yaml").write_text(yaml.safe_dump(STUDY | {"attacks": attack}))
+    found = [one.made for one in jobs("collect")]
+    assert found == ["results/tiny/rows.csv", "results/tiny/attacks.csv"]
+
+
 def test_states_follow_from_output_seal_and_log():
     first, second, third, fourth = jobs("aggregate")
     finish(first, 3, digest_of(first))

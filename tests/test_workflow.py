@@ -381,6 +381,26 @@ def test_another_noise_or_setting_of_the_plan_reruns_what_reads_it(project, chan
     assert project.planned() == {"calibrate": 1, "collect": 1, "draw": 1} | stages
 
 
+@pytest.mark.parametrize("lost", ["deleted", "cut"])
+def test_without_records_results_of_another_configuration_are_refused(project, lost):
+    """Snakemake would take them as done; the seals tell. Of the same configuration they are."""
+    records = [
+        path for path in (project.folder / ".snakemake/metadata").rglob("*") if path.is_file()
+    ]
+    for path in records:
+        path.write_text("") if lost == "cut" else path.unlink()
+    assert records and project.planned() == {}
+    more = {"small": {"base": "csbm", "parameters": {"n": 500, "f": 16, "d": 8}}}
+    changed = {"graphs/small": {"definitions": more}, "tiny/": {"delta": 0.0001}}
+    for place, change in changed.items():
+        project.configure(**change)
+        result = project.snakemake("--dry-run", check=False)
+        said = result.stdout + result.stderr
+        assert result.returncode == 1 and "Traceback" not in said
+        (line,) = [one for one in said.splitlines() if "of another configuration" in one]
+        assert f"/{place}" in line and "Snakemake has no record; delete it" in line
+
+
 def test_another_experiment_trains_just_that(project):
     more = {"method": "mlp", "level": "none", "epochs": 5, "layers": [2, 3]}
     project.configure(experiments=STUDY["experiments"] | {"layers": [more]})

@@ -72,6 +72,14 @@ def check(path: Paths, made_of: str = "") -> None:
         _check_file(path, name, files.get(name), seal)
 
 
+def check_made_of(path: Paths, made_of: str) -> None:
+    """Raise `GraphDPError` if a result is there and its seal names another configuration; what is
+    in it is not looked at, nor is a result without a seal, which `check` refuses."""
+    path = Path(path)
+    if path.exists() and seal_of(path).is_file() and read(path)["made_of"] != made_of:
+        raise _refused(path, "is of another configuration, of which Snakemake has no record")
+
+
 def check_if_sealed(path: Paths) -> None:
     """As `check`, for a file that may come from elsewhere: without a seal, its own or that of a
     folder around it, it passes."""

@@ -11,10 +11,9 @@ import yaml
 
 from graphdp import io, private, repeated_keys, seals
 from graphdp.errors import GraphDPError
-from graphdp.workflow.finished import bundled, finished_blocks
-from graphdp.workflow.grid import Cell, Grid
 from graphdp.workflow.job import lock_of
-from graphdp.workflow.preflight import Prepared, prepare
+from graphdp.workflow.made import Made
+from graphdp.workflow.preflight import prepare
 
 STATES = ("done", "running", "failed", "left")
 
@@ -66,51 +65,38 @@ def status(config: Path) -> list[Job]:
     if not isinstance(content, dict):
         raise GraphDPError(f"{config} is no configuration; give keys and values, as in config/")
     repeated_keys.check(config)
-    prepared = prepare(content)
-    work = Path(private.FOLDER if prepared.study.release == "private" else "results")
-    return [_job(*job) for job in dict.fromkeys(_jobs(prepared, work))]
+    return [_job(*job) for job in dict.fromkeys(_jobs(Made(prepare(content))))]
 
 
-def _jobs(prepared: Prepared, work: Path) -> Iterator[tuple[str, Path, Path, str]]:
+def _jobs(made: Made) -> Iterator[tuple[str, Path, Path, str]]:
     """(kind, what is made, log, digest for its seal) of every job; bundles stand several times."""
-    study, results = prepared.study, work / prepared.study.study
-    for dataset in study.datasets:
-        graph = work / "data/graphs" / f"{dataset}.npz"
-        yield "preprocess", graph, work / f"data/logs/preprocess/{dataset}.log", ""
-    grid = Grid(study, made=bundled(results))
-    for dataset in study.datasets:
-        made = results / "calibrations" / dataset
-        yield "calibrate", made, results / f"logs/calibrate/{dataset}.log", ""
-
-    def known(cell: Cell) -> list[str]:
-        return prepared.known.blocks(cell, study) if prepared.known else []
-
-    finished = finished_blocks(results / "fit")
-    needed = {
-        (cell.path, block)
-        for cell in grid.cells
-        for block in grid.trained(cell, finished, known(cell))
-    }
-    for unit in grid.units.values():
-        bundle = grid.bundle(unit)
-        members = grid.members(unit.stage.name, bundle) if bundle else [unit]
-        digest = seals.digest([grid.task(one) for one in members])
+    study, results = made.study, Path(made.results)
+    for dataset in made.available():
+        log = Path(made.work, f"data/logs/preprocess/{dataset}.log")
+        yield "preprocess", Path(made.graph_file(dataset)), log, made.graph_made_of(dataset)
+    for dataset in made.calibrated_datasets():
+        folder = Path(made.calibration_folder(dataset))
+        yield "calibrate", folder, results / f"logs/calibrate/{dataset}.log", ""
+    needed = {(cell.path, block) for cell in made.grid.cells for block in made.blocks(cell)}
+    for unit in made.grid.units.values():
+        digest = made.made_of(made.members(unit))
         for block in dict.fromkeys(block for path, block in needed if path in unit.cells):
-            made = grid.result(unit.stage.name, unit.place, block)[0]
+            path = made.grid.result(unit.stage.name, unit.place, block)[0]
             kind = f"{unit.stage.name} {unit.method} {unit.level}"
-            yield kind, results / made, results / f"logs/{made}.log", digest
-    finished = finished_blocks(results / "attacks")
-    for cell in grid.attacked:
-        for block in grid.trained(cell, finished, known(cell)):
-            place = f"{cell.path}/{block}"
-            log = results / f"logs/attack/{place}.log"
-            yield f"attack {cell.method} {cell.level}", results / f"attacks/{place}.csv", log, ""
-    if study.release == "private":
-        released = Path("results") / study.study / "statement.json"
-        yield "release", released, results / "logs/release.log", ""
-    else:
-        yield "collect", results / "rows.csv", results / "logs/collect.log", ""
-        yield "draw", results / "report.html", results / "logs/draw.log", ""
+            yield kind, results / path, results / f"logs/{path}.log", digest
+    for cell in made.grid.attacked:
+        for block in made.attacked_blocks(cell):
+            log = results / f"logs/attack/{cell.path}/{block}.log"
+            kind = f"attack {cell.method} {cell.level}"
+            yield kind, Path(made.attack_file(cell, block)), log, made.attack_made_of(cell)
+    if made.private:
+        yield "release", Path(made.released_file()), results / "logs/release.log", ""
+        return
+    yield "collect", Path(made.rows_file()), results / "logs/collect.log", ""
+    if study.attacks:
+        log = results / "logs/collect_attacks.log"
+        yield "collect_attacks", Path(str(made.attack_rows_file())), log, ""
+    yield "draw", Path(made.report_file()), results / "logs/draw.log", ""
 
 
 def _job(kind: str, made: Path, log: Path, digest: str) -> Job:
@@ -131,8 +117,7 @@ def _job(kind: str, made: Path, log: Path, digest: str) -> Job:
 
 def _released(folder: Path) -> bool:
     """Whether what is published of a private release is all there."""
-    names = ("row.csv", "model.npz", "statement.json", "statement.md")
-    return all((folder / name).is_file() for name in names)
+    return all((folder / name).is_file() for name in private.PUBLISHED)
 
 
 def _sealed(made: Path, digest: str) -> bool:
