@@ -72,7 +72,7 @@ format: install
 	$(BIN)/snakefmt Snakefile rules
 
 test: lint
-	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
+	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder
 
 # Kills, full disks, damaged files: some ten minutes of CPU time. SEED=n repeats a run.
 test-faults: install

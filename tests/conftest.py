@@ -41,6 +41,18 @@ def pytest_configure(config):
             raise pytest.UsageError("--device cuda: torch sees no GPU here")
 
 
+#: Files that take longest, the longest first: what is short fills up the time of both processes.
+LONG = (
+    "test_workflow", "test_readme", "test_new_method", "test_audit_mutations",
+    "test_audit_dpdgc_rounds", "test_audit_replacement", "test_audit_claims",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(items):
+    rank = {name: number for number, name in enumerate(LONG)}
+    items.sort(key=lambda item: rank.get(item.path.stem, len(LONG)))
+
+
 @pytest.fixture(scope="session")
 def registry() -> Registry:
     """The project's own registry."""

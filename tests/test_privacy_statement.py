@@ -437,6 +437,11 @@ def test_compare_command_lists_what_differs_and_only_that(files, tmp_path, node,
     assert head == f"accounting.{place}.epsilon ({', '.join(label)})"
 
 
+def test_a_graph_without_an_edge_has_no_edge_level():
+    with pytest.raises(GraphDPError, match="dataset 'bare' has no edge, so level edge has nothing"):
+        calibrate_cell("bare", "gap", "edge", "1", [{"hops": 1}], [40], 0, "auto", num_nodes=90)
+
+
 @pytest.mark.parametrize("delta", [2, 0, math.nan, 1])
 def test_a_statement_with_an_impossible_delta_is_refused(files, tmp_path, delta, capsys):
     changed = json.loads(files[0].read_text())

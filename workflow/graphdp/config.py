@@ -7,6 +7,7 @@ Nothing here imports torch: every start of Snakemake reads this module.
 """
 
 import itertools
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -44,9 +45,15 @@ from graphdp.privacy.protection import (
     level_kind,
 )
 
+#: (method, kind of level), of which entries there can be.
+GRIDS = tuple((method, level) for method, its in cards().items() for level in its.levels)
 
-def _grid_type(method: str, level: str, settings: type[BaseModel]) -> type[BaseModel]:
-    """The type of an experiment's entry: each hyperparameter as a value or a list of values."""
+
+@cache
+def grid_type(method: str, level: str) -> type[BaseModel]:
+    """The type of an experiment's entry, one of `GRIDS`: each hyperparameter as a value or a list
+    of values. Made when it is asked for: all of them take a quarter of a second."""
+    settings = cards()[method].levels[level]
     fields: dict[str, Any] = {
         "method": (Literal[method], Field(description="which method")),
         "level": (
@@ -73,13 +80,6 @@ def _grid_type(method: str, level: str, settings: type[BaseModel]) -> type[BaseM
     return create_model(f"{method}_{level}", __base__=Strict, __doc__=doc, **fields)
 
 
-GRIDS: dict[tuple[str, str], type[BaseModel]] = {
-    (method, level): _grid_type(method, level, settings)
-    for method, its in cards().items()
-    for level, settings in its.levels.items()
-}
-
-
 def _grid_entry(value: Any) -> BaseModel:
     """Validate one entry against the grid type that its method and level name."""
     if isinstance(value, BaseModel):
@@ -101,7 +101,7 @@ def _grid_entry(value: Any) -> BaseModel:
     if kind not in levels or level == "k":
         shown = ["k<number>" if lv == "k" else lv for lv in levels]
         raise ValueError(unknown(f"level of {method}", str(level), shown))
-    return GRIDS[method, kind].model_validate(value)
+    return grid_type(method, kind).model_validate(value)
 
 
 GridEntry = Annotated[Any, BeforeValidator(_grid_entry)]
@@ -373,7 +373,8 @@ def keys_at(place: tuple, value: Any) -> tuple[str, list[str]]:
     """
     if "experiments" in place[:1] or "entries" in place:
         method, level = value["method"], value["level"]
-        return f"{method} at level {level}", sorted(GRIDS[method, level_kind(level)].model_fields)
+        grid = grid_type(method, level_kind(level))
+        return f"{method} at level {level}", sorted(grid.model_fields)
     return ("an attack", [*Attack.model_fields]) if place else ("a study", [*Study.model_fields])
 
 

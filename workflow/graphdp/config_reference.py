@@ -5,15 +5,15 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from graphdp.config import GRIDS, Attack, Study
+from graphdp.config import GRIDS, Attack, Study, grid_type
 
 
 def schema() -> dict[str, Any]:
     """The JSON schema of a study configuration (editors read it for completion)."""
     result = Study.model_json_schema()
     result["$defs"] = result.get("$defs", {})
-    for (method, level), grid in GRIDS.items():
-        result["$defs"][f"{method}_{level}"] = grid.model_json_schema()
+    for method, level in GRIDS:
+        result["$defs"][f"{method}_{level}"] = grid_type(method, level).model_json_schema()
     entry = {"anyOf": [{"$ref": f"#/$defs/{m}_{lv}"} for m, lv in GRIDS]}
     (entries,) = result["properties"]["experiments"]["patternProperties"].values()
     entries["items"] = entry
@@ -72,7 +72,8 @@ def reference() -> str:
         "An entry names a `method`, a `level` and, unless the level is `none`, the values of",
         "`epsilon`; every hyperparameter takes a value or a list of values.",
     ]
-    for (method, level), grid in GRIDS.items():
+    for method, level in GRIDS:
+        grid = grid_type(method, level)
         shown = "k<number>" if level == "k" else level
         lines += ["", f"### `{method}`, level `{shown}`", "", *rows(grid, ("method", "level"))]
     return "\n".join(lines) + "\n"

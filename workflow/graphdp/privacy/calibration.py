@@ -111,8 +111,8 @@ def _json_number(value: float) -> float | str:
 def default_delta(count: int) -> float:
     """10^-(number of digits of `count`), as the GAP and ProGAP code choose δ.
 
-    `count` is the number of protected units (`graphdp.privacy.plan.protected_units`), at least 1.
-    The result is below 1 / count. Raises GraphDPError for other counts.
+    `count` is the number of protected units (`protection.protected_units`), at least 1. The result
+    is below 1 / count. Raises GraphDPError for other counts.
     """
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise GraphDPError(f"count of units is {count!r}; give a whole number of at least 1")

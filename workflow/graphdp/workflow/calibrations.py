@@ -18,6 +18,7 @@ from graphdp.privacy.protection import (
     AT_MOST,
     TRAIN_POWER,
     delta_fault,
+    edges_alone,
     is_private,
     protected_units,
     published_units,
@@ -121,6 +122,11 @@ def calibrate_cell(
     (a published analysis has it stand in its statement, but for a private release: the number is
     that of the data, and so is whether a warning is there).
     """
+    if edges_alone(level) and num_edges == 0:
+        raise GraphDPError(
+            f"dataset '{dataset}' has no edge, so level {level} has nothing to protect: leave its "
+            "entries out, or name other datasets in them"
+        )
     entries = []
     for setting in settings:
         if num_nodes is not None and setting.get("max_degree", 0) >= num_nodes:
