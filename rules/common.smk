@@ -151,11 +151,7 @@ def attacked_files(wildcards):
 def collected_files(wildcards):
     datasets = MADE.datasets_with_models()
     inputs = {
-        "models": [
-            MADE.result("fit", cell.path, block)[0]
-            for cell in GRID.cells
-            for block in MADE.blocks(cell)
-        ],
+        "models": list(MADE.collected_made_of()),
         "statistics": [MADE.statistics_file(dataset) for dataset in MADE.available()],
         "calibrations": [MADE.calibration_folder(dataset) for dataset in datasets],
         # No rows without the statements of their models.

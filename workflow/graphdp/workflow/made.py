@@ -143,14 +143,17 @@ class Made:
             if self.known_blocks(cell)
         ]
 
+    def trained(self) -> list[tuple[Cell, str]]:
+        """Every cell and block of it that is trained here."""
+        return [(cell, block) for cell in self.grid.cells for block in self.blocks(cell)]
+
     def collected_models(self) -> list[dict[str, Any]]:
         """The files of the models that are trained here, each with what must stand in it."""
         return [
             {"file": self.result("fit", cell.path, block)[1]}
             | self._models(cell)
             | {"seeds": job.block_seeds(block)}
-            for cell in self.grid.cells
-            for block in self.blocks(cell)
+            for cell, block in self.trained()
         ]
 
     def _models(self, cell: Cell) -> dict[str, Any]:
@@ -214,13 +217,12 @@ class Made:
         return tasks
 
     def collected_made_of(self) -> dict[str, str]:
-        """The files of the models that are trained here -> what each must be made of."""
+        """What the jobs that train here make -> what each must be made of."""
         return {
             self.result("fit", cell.path, block)[0]: self.made_of(
                 self.members(self.grid.unit("fit", cell.path))
             )
-            for cell in self.grid.cells
-            for block in self.blocks(cell)
+            for cell, block in self.trained()
         }
 
     def read(self, units: Sequence[Unit], block: str) -> dict[str, str]:

@@ -77,7 +77,7 @@ def _jobs(made: Made) -> Iterator[tuple[str, Path, Path, str]]:
     for dataset in made.calibrated_datasets():
         folder = Path(made.calibration_folder(dataset))
         yield "calibrate", folder, results / f"logs/calibrate/{dataset}.log", ""
-    needed = {(cell.path, block) for cell in made.grid.cells for block in made.blocks(cell)}
+    needed = {(cell.path, block) for cell, block in made.trained()}
     for unit in made.grid.units.values():
         digest = made.made_of(made.members(unit))
         for block in dict.fromkeys(block for path, block in needed if path in unit.cells):
