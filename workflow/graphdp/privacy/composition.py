@@ -172,7 +172,7 @@ def smallest_epsilon(rdp: Callable[[float], float], delta: float) -> float:
     """ε at `delta` of an RDP curve: the conversion of `accounting`, at its orders."""
 
     def epsilon_of(order: float) -> float:
-        return rdp(order) + math.log1p(-1 / order) - math.log(delta * order) / (order - 1)
+        return accounting.converted(rdp(order), order, delta)
 
     return max(0.0, accounting.smallest_over_orders(epsilon_of, accounting.RDP_ORDERS)[0])
 

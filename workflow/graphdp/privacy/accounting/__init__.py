@@ -59,6 +59,7 @@ from graphdp.privacy.accounting.orders import (
     RDP_ORDERS_TEXT,
     WHOLE_ORDERS,
     conversion_floor,
+    converted,
     smallest_over_orders,
 )
 from graphdp.privacy.accounting.quadrature import (
@@ -84,6 +85,7 @@ __all__ = [
     "autodp_rdp_epsilon",
     "by_quadrature",
     "check_delta",
+    "converted",
     "cross_check",
     "delta",
     "epsilon",

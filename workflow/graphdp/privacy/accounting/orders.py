@@ -24,6 +24,11 @@ WHOLE_ORDERS = tuple(order for order in RDP_ORDERS if order.is_integer())
 RDP_CONVERSION = "Balle et al. 2020, Theorem 21; Canonne, Kamath, Steinke 2020, Proposition 12"
 
 
+def converted(divergence: float, order: float, delta: float) -> float:
+    """The ε at `delta` of a Rényi divergence at an order (`RDP_CONVERSION`); may be negative."""
+    return divergence + math.log1p(-1 / order) - math.log(delta * order) / (order - 1)
+
+
 def smallest_over_orders(
     value_at: Callable[[float], float], orders: Sequence[float]
 ) -> tuple[float, float]:
@@ -60,4 +65,4 @@ def smallest_over_orders(
 def conversion_floor(delta: float, order: float = RDP_ORDERS[-1]) -> float:
     """The ε at `delta` of releases that lose nothing at any order up to the highest, `order`: no
     noise gets below it."""
-    return max(0.0, math.log1p(-1 / order) - math.log(order * delta) / (order - 1))
+    return max(0.0, converted(0.0, order, delta))

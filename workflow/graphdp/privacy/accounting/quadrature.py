@@ -1,12 +1,11 @@
 """Accounting by Rényi divergences that no library computes: the cross-check of groups, and claims
 that are published at orders of their own."""
 
-import math
 from collections.abc import Callable, Sequence
 from functools import cache
 
 from graphdp.errors import GraphDPError
-from graphdp.privacy.accounting.orders import smallest_over_orders
+from graphdp.privacy.accounting.orders import converted, smallest_over_orders
 from graphdp.privacy.plan import Composition
 
 #: Few, since the check allows this accountant to be the looser one.
@@ -42,7 +41,7 @@ def renyi_parts_epsilon(
         return sum(curve(order) for curve in curves)
 
     def epsilon_at(order: float) -> float:
-        return rdp(order) + math.log1p(-1 / order) - math.log(delta * order) / (order - 1)
+        return converted(rdp(order), order, delta)
 
     return max(0.0, smallest_over_orders(epsilon_at, orders)[0])
 
