@@ -38,11 +38,21 @@ def of_this_study(path, made_of):
     """A result that a rule makes, if it is there, is what `made_of` says. Snakemake finds that out
     by its records; where it has none, as when .snakemake/ was deleted, it would take it as done.
     """
-    if os.path.exists(path) and not workflow.persistence.metadata(IOFile(path, None)):
-        try:
-            seals.check_made_of(path, made_of)
-        except GraphDPError as error:
-            sys.exit(f"WorkflowError:\n{error}")
+    records = workflow.persistence
+    if not os.path.exists(path) or records.metadata(IOFile(path, None)):
+        return
+    # Made again, whatever it is: what a killed run left at work, or all if that is asked for.
+    at_work = getattr(
+        records, "_filter_incomplete_keys", set
+    )  # not in older Snakemakes
+    if at_work([path]) or workflow.dag_settings.forceall:
+        return
+    try:
+        seals.check_made_of(path, made_of)
+    except GraphDPError as error:
+        sys.exit(
+            f"WorkflowError:\n{error} (all that is so: delete {MADE.results} and run again)"
+        )
 
 
 # Data.
@@ -149,6 +159,7 @@ def attacked_files(wildcards):
 
 
 def collected_files(wildcards):
+    of_this_study(MADE.rows_file(), MADE.rows_made_of())
     datasets = MADE.datasets_with_models()
     inputs = {
         "models": list(MADE.collected_made_of()),

@@ -18,7 +18,10 @@ rule collect:
         runtime=growing(30),
     params:
         models=lambda w: MADE.collected_models(),
-        sealed=lambda w: {"read": MADE.collected_made_of()},
+        sealed=lambda w: {
+            "own": MADE.rows_made_of(),
+            "read": MADE.collected_made_of(),
+        },
         known=lambda w: MADE.taken_over(),
         cells=lambda w: [(cell.dataset, cell.name) for cell in MADE.cells_with_models()],
         about=lambda w: asked.about(STUDY, MADE.unavailable),

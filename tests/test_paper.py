@@ -152,6 +152,7 @@ def test_no_results_at_all_give_an_empty_table_with_all_columns(tmp_path):
         ("hyperparameters", "[2]", "not a JSON object"),
         ("epsilons", "[{", "epsilons is not a JSON array"),
         ("versions", "{", "versions is not a JSON object"),
+        ("versions", "[" * 100_000, "versions is not a JSON object"),
         ("curves", "[", "curves is not a JSON object"),
     ],
 )

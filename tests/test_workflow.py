@@ -3,6 +3,7 @@
 Each test works on a copy of the project, so that it may edit the library.
 """
 
+import base64
 import fcntl
 import gzip
 import json
@@ -391,7 +392,10 @@ def test_without_records_results_of_another_configuration_are_refused(project, l
         path.write_text("") if lost == "cut" else path.unlink()
     assert records and project.planned() == {}
     more = {"small": {"base": "csbm", "parameters": {"n": 500, "f": 16, "d": 8}}}
-    changed = {"graphs/small": {"definitions": more}, "tiny/": {"delta": 0.0001}}
+    changed = {
+        "graphs/small": {"definitions": more}, "tiny/": {"delta": 0.0001},
+        "tiny/rows.csv": {"seeds": 3},
+    }  # fmt: skip
     for place, change in changed.items():
         project.configure(**change)
         result = project.snakemake("--dry-run", check=False)
@@ -399,6 +403,15 @@ def test_without_records_results_of_another_configuration_are_refused(project, l
         assert result.returncode == 1 and "Traceback" not in said
         (line,) = [one for one in said.splitlines() if "of another configuration" in one]
         assert f"/{place}" in line and "Snakemake has no record; delete it" in line
+    (project.folder / "results/tiny/rows.csv").unlink()
+    project.configure()
+    mark = project.folder / ".snakemake/incomplete"
+    name = "results/data/graphs/small.npz"
+    mark.mkdir(exist_ok=True)
+    (mark / base64.b64encode(name.encode()).decode()).write_text("{}")
+    project.configure(definitions=more)
+    # A killed run's: it is made again, and what depends on it.
+    assert project.planned("rows")["preprocess"] == 1
 
 
 def test_another_experiment_trains_just_that(project):

@@ -90,7 +90,7 @@ def test_shipped_studies_can_be_run(path, registry):
         ({"loader": "lastfm_asia"}, r"loader 'lastfm_asia': takes no parameters"),
         (
             {"loader": "arrays", "parameters": {"file": "/elsewhere/mine.npz"}},
-            r"parameters name the file '/elsewhere/mine.npz', which is not under files; give files",
+            r"the file '/elsewhere/mine.npz', which is not under files; put it .* there: mine.npz",
         ),
     ],
 )

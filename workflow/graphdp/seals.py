@@ -65,7 +65,7 @@ def check(path: Paths, made_of: str = "") -> None:
         raise _refused(path, "was not finished, or is not of this version (it has no seal)")
     seal = read(path)
     _check_place(path, seal)
-    if made_of and seal["made_of"] != made_of:
+    if made_of and seal["made_of"] not in ("", made_of):
         raise _refused(path, "is of another configuration")
     files = _files(path)
     for name in sorted({*files, *seal["sha256"]}):
@@ -74,9 +74,11 @@ def check(path: Paths, made_of: str = "") -> None:
 
 def check_made_of(path: Paths, made_of: str) -> None:
     """Raise `GraphDPError` if a result is there and its seal names another configuration; what is
-    in it is not looked at, nor is a result without a seal, which `check` refuses."""
+    in it is not looked at, nor is a result without a seal, which `check` refuses. A seal that names
+    none is of an earlier version."""
     path = Path(path)
-    if path.exists() and seal_of(path).is_file() and read(path)["made_of"] != made_of:
+    sealed = path.exists() and seal_of(path).is_file()
+    if sealed and read(path)["made_of"] not in ("", made_of):
         raise _refused(path, "is of another configuration, of which Snakemake has no record")
 
 

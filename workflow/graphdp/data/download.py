@@ -234,7 +234,7 @@ def _candidates(dataset: str, file: FileSpec, in_mirror: dict[str, list[Path]]) 
     GraphDPError if several of the name differ and no hash says which is meant."""
     named = in_mirror.get(file.name, [])
     unknown = not (file.sha256 or file.git_sha1)
-    if unknown and len({digests(path) for path in named if path.is_file()}) > 1:
+    if unknown and len(named) > 1 and len({digests(path) for path in named}) > 1:
         found = ", ".join(map(str, named))
         raise GraphDPError(
             f"dataset '{dataset}': files {file.name} of the mirror differ ({found}); keep one, or "

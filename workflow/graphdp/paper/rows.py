@@ -271,7 +271,7 @@ def _parsed(text: str, kind: type) -> Any:
     """What a text of JSON holds, if it is of a kind."""
     try:
         value = json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, kind) else None
 

@@ -55,7 +55,8 @@ def protection(plan: Plan, words: Words, release: str) -> Protection:
             protected.append("Whether a user sends anything.")
             public = ["Which users there are, and who of them trains: taken as public."]
         elif graph_stays(plan.adjacency) and words.edges:
-            protected.append("Whether a node takes part: trains, and lets others have its row.")
+            trains = "" if plan.adjacency.endswith("_peripheral") else "trains, and "
+            protected.append(f"Whether a node takes part: {trains}lets others have its row.")
             others += filter(None, (_STAYS, words.others))
             public = ["Which nodes there are, and a number of training nodes that is announced."]
         elif hides_presence(plan.adjacency):
@@ -193,7 +194,7 @@ def uncounted(plan: Plan, checkpoint: str, tried: int, repeats: int, release: st
     if hides_presence(plan.adjacency) and not _hides_sending_alone(plan):
         uncounted.append(
             "The number of training nodes that is announced is their true one: from it, who knows "
-            "all others learns whether one is there."
+            "all others learns whether one is there, or takes part."
         )
     elif protects_nodes(plan.level):
         uncounted.append("The number of training nodes is published; the steps depend on it.")

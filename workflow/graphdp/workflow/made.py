@@ -156,6 +156,11 @@ class Made:
             for cell, block in self.trained()
         ]
 
+    def rows_made_of(self) -> str:
+        """A digest of which models have rows, for the seal of rows.csv."""
+        cells = [(cell.dataset, cell.name) for cell in self.cells_with_models()]
+        return seals.digest([self.collected_models(), self.taken_over(), cells])
+
     def _models(self, cell: Cell) -> dict[str, Any]:
         return {"block": self.grid.block(cell), "settings": list(cell.settings)}
 
@@ -218,12 +223,12 @@ class Made:
 
     def collected_made_of(self) -> dict[str, str]:
         """What the jobs that train here make -> what each must be made of."""
-        return {
-            self.result("fit", cell.path, block)[0]: self.made_of(
-                self.members(self.grid.unit("fit", cell.path))
-            )
-            for cell, block in self.trained()
-        }
+        found: dict[str, str] = {}
+        for cell, block in self.trained():
+            made, _ = self.result("fit", cell.path, block)
+            if made not in found:  # of a bundle, with all its members
+                found[made] = self.made_of(self.members(self.grid.unit("fit", cell.path)))
+        return found
 
     def read(self, units: Sequence[Unit], block: str) -> dict[str, str]:
         """The results of other stages that units read -> what each must be made of."""

@@ -69,7 +69,7 @@ def prepare(config: Mapping[str, Any], registry: Registry | None = None) -> Prep
 
 
 def _check_known(study: Study) -> None:
-    """That known rows are no files that the study itself writes, which Snakemake would delete."""
+    """That known rows lie outside of the study's folder, where Snakemake deletes what it makes."""
     own = Path("results", study.study).resolve()
     for path in study.known_rows or ():
         if Path(path).resolve().is_relative_to(own):
@@ -97,8 +97,8 @@ def _check_loader(name: str, spec: DatasetSpec) -> None:
     file = spec.parameters.get("file")
     if spec.loader == "arrays" and file not in [one.name for one in spec.files]:
         raise GraphDPError(
-            f"dataset {name!r}: parameters name the file {file!r}, which is not under files; give "
-            f"files: [{{name: {file}}}], so that it is checked before it is used"
+            f"dataset {name!r}: parameters name the file {file!r}, which is not under files; put "
+            f"it into the mirror's folder, and its name there: {Path(str(file)).name}"
         )
 
 

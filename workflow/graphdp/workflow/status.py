@@ -92,7 +92,7 @@ def _jobs(made: Made) -> Iterator[tuple[str, Path, Path, str]]:
     if made.private:
         yield "release", Path(made.released_file()), results / "logs/release.log", ""
         return
-    yield "collect", Path(made.rows_file()), results / "logs/collect.log", ""
+    yield "collect", Path(made.rows_file()), results / "logs/collect.log", made.rows_made_of()
     if study.attacks:
         log = results / "logs/collect_attacks.log"
         yield "collect_attacks", Path(str(made.attack_rows_file())), log, ""
@@ -157,10 +157,10 @@ def seconds_left(jobs: Sequence[Job]) -> float | None:
 
 def render(name: str, jobs: Sequence[Job]) -> str:
     """The status as text."""
-    lines = [name, "", f"{'':<14}" + "".join(f"{state:>9}" for state in STATES)]
+    lines = [name, "", f"{'':<16}" + "".join(f"{state:>9}" for state in STATES)]
     for stage in dict.fromkeys(job.stage for job in jobs):
         of = [job.state for job in jobs if job.stage == stage]
-        lines.append(f"{stage:<14}" + "".join(f"{of.count(state):>9}" for state in STATES))
+        lines.append(f"{stage:<16}" + "".join(f"{of.count(state):>9}" for state in STATES))
     for state in ("running", "failed"):
         found = [job for job in jobs if job.state == state]
         said = (" ".join(filter(None, (job.made, job.cause, f"({job.log})"))) for job in found)
