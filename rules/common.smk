@@ -37,14 +37,15 @@ def script_code(script, *entries):
 def of_this_study(path, made_of):
     """A result that a rule makes, if it is there, is what `made_of` says. Snakemake finds that out
     by its records; where it has none, as when .snakemake/ was deleted, it would take it as done.
+
+    Ends the process: of a file that is there Snakemake passes over why no job can make it.
     """
     records = workflow.persistence
     if not os.path.exists(path) or records.metadata(IOFile(path, None)):
         return
-    # Made again, whatever it is: what a killed run left at work, or all if that is asked for.
-    at_work = getattr(
-        records, "_filter_incomplete_keys", set
-    )  # not in older Snakemakes
+    # Older Snakemakes cannot say what a killed run left at work; nothing is refused there.
+    at_work = getattr(records, "_filter_incomplete_keys", set)
+    # That is made again, whatever it is, and everything if it is asked for.
     if at_work([path]) or workflow.dag_settings.forceall:
         return
     try:

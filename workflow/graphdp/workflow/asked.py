@@ -56,7 +56,9 @@ def _spec(study: Study, entry: Any) -> dict[str, Any]:
         replaced = {
             dataset: _replacing(study, entry, dataset, name)
             for dataset, own in study.per_dataset.items()
-            if name in own and name not in entry.model_fields_set and _about(entry, dataset)
+            if name in own
+            and name not in entry.model_fields_set
+            and entry in study.entries_of(dataset)
         }
         if replaced:
             spec[name] = ({"default": values} if values else {}) | replaced
@@ -69,10 +71,6 @@ def _replacing(study: Study, entry: Any, dataset: str, name: str) -> list | None
     """The values of a hyperparameter that models of a dataset have, where its own stand."""
     settings = study.settings(dataset, entry)
     return list(dict.fromkeys(one[name] for one in settings if name in one)) or None
-
-
-def _about(entry: Any, dataset: str) -> bool:
-    return entry.datasets is None or dataset in entry.datasets
 
 
 def epsilons(study: Study, entry: Any) -> list[str]:
