@@ -645,12 +645,15 @@ def test_a_job_that_a_killed_run_left_at_work_is_ended_and_made_again(tmp_path):
     """It would write on into the folder that Snakemake removes because it is unfinished."""
     project = Project(tmp_path, STUDY)
     script = tmp_path / "workflow/scripts/calibrate.py"
-    line = "        io.write_json(Path(out.calibrations)"
-    slow = script.read_text().replace(line, f"        __import__('time').sleep(2)\n{line}")
+    line = "    Path(out.statements).mkdir(parents=True)\n"
+    # After the calibrations; in the first run alone, and for longer than any start takes.
+    hold = "    __import__('time').sleep(float(__import__('os').environ.get('HOLD', 0)))\n"
+    slow = script.read_text().replace(line, hold + line)
     assert slow != script.read_text()
     script.write_text(slow)
     made = tmp_path / "results/tiny/calibrations/small"
-    process = subprocess.Popen(project.command(), cwd=tmp_path, env=project.environment)
+    held = project.environment | {"HOLD": "600"}
+    process = subprocess.Popen(project.command(), cwd=tmp_path, env=held)
     deadline = time.monotonic() + 200
     while not list(made.rglob("*.json")) and time.monotonic() < deadline:
         time.sleep(0.05)
