@@ -14,9 +14,9 @@ from graphdp.data.graph import Graph
 ROOT = Path(__file__).resolve().parents[1]
 
 # The same examples in every run, so that what is red can be repeated;
-# HYPOTHESIS_PROFILE=explore draws new ones.
-hypothesis.settings.register_profile("repeatable", derandomize=True)
-hypothesis.settings.register_profile("explore")
+# HYPOTHESIS_PROFILE=explore draws new ones. None has a deadline: the machine may be busy.
+hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("explore", deadline=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 

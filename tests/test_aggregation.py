@@ -79,7 +79,7 @@ adjacencies = st.integers(1, 12).flatmap(lambda n: hnp.arrays(bool, (n, n)))
         elements=st.floats(-(2.0**100), 2.0**100, width=32),
     )
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_norms_never_exceed_one_and_entries_are_on_the_grid(x):
     """In exact arithmetic: the claim that sensitivity 1 stands on."""
     unit = aggregation.normalize_rows(x)
@@ -111,7 +111,7 @@ def test_features_that_are_not_finite_are_refused(bad):
 
 
 @given(adjacencies, st.integers(1, 5), st.integers(0, 100))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_sums_are_exact(adjacency, columns, seed):
     """Against integer arithmetic, on any directed graph (empty rows and columns, last node)."""
     x = random_rows(len(adjacency), columns, seed)
@@ -160,7 +160,7 @@ def test_features_of_another_graph_are_refused():
 
 
 @given(adjacencies.filter(np.any), st.data(), st.integers(0, 100))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_one_directed_edge_moves_the_sum_by_its_row_alone(adjacency, data, seed):
     """GAP, appendix A.1, Lemma 1: sensitivity 1, here without any rounding."""
     source, target = data.draw(st.sampled_from(np.argwhere(adjacency).tolist()))
@@ -176,7 +176,7 @@ def test_one_directed_edge_moves_the_sum_by_its_row_alone(adjacency, data, seed)
 
 
 @given(adjacencies, st.data(), st.integers(1, 6), st.integers(0, 100))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_one_participant_of_a_bounded_graph_moves_other_rows_by_at_most_sqrt_d(
     adjacency, data, max_degree, seed
 ):

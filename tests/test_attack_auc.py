@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from graphdp.attacks.auc import auc, pooled_bound, single_bound
@@ -16,7 +16,6 @@ SCORES = st.lists(st.integers(-3, 3), min_size=1, max_size=12)
 EPSILONS, DELTAS = (0.0, 0.1, 1.0, 3.0, 8.0), (0.0, 1e-4, 0.05, 0.3)
 
 
-@settings(deadline=None)
 @given(SCORES, SCORES)
 def test_auc_is_the_share_of_pairs_in_the_right_order(members, others):
     pairs = [(a > b) + 0.5 * (a == b) for a in members for b in others]

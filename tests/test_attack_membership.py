@@ -77,7 +77,7 @@ def spread(members, repeats):
 # --- whom ---
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=4), st.integers(1, 25), st.integers(0, 9))
 def test_members_and_others_are_disjoint_and_as_many_of_each_class(sizes, wanted, seed):
     y = generator(seed, "labels").permutation(np.repeat(np.arange(len(sizes)), sizes))

@@ -159,7 +159,7 @@ raw_graphs = st.integers(1, 9).flatmap(
 
 
 @given(raw_graphs, st.booleans(), st.integers(1, 3), st.booleans())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_build_against_brute_force(drawn, symmetrise, min_class_count, remove_isolated):
     y, edges = drawn
     steps = Preprocessing(

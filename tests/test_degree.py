@@ -38,7 +38,7 @@ def subset_counts(samples):
     st.integers(1, 45),
     st.integers(0, 2**63 - 1),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_every_row_keeps_exactly_what_it_must(degrees, max_degree, seed):
     indptr, indices = csr(degrees)
     keep = degree.bound_out_degree(indptr, indices, max_degree, seed)
@@ -61,7 +61,7 @@ def test_every_row_keeps_exactly_what_it_must(degrees, max_degree, seed):
     st.integers(1, 10),
     st.integers(0, 2**32),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_row_depends_on_no_other_row(degrees, data, max_degree, seed):
     """Emptying or changing one node's out-list leaves the samples of all other nodes as they are:
     what sensitivity √D under participant adjacency needs."""
@@ -177,7 +177,7 @@ def random_csr(seed, nodes, density):
 
 
 @given(st.integers(0, 2**32), st.integers(2, 15), st.floats(0, 1), st.integers(1, 16), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_public_candidates_do_not_look_at_the_graph(seed, nodes, density, max_degree, data):
     """Any edge is kept or not as in the complete graph, in any graph over the same ids, also when
     nodes are missing and the others have moved up: what √D under node_add_remove needs."""
@@ -316,7 +316,7 @@ def test_mask_fingerprints_tell_masks_apart():
     st.integers(1, 8),
     st.integers(0, 2**62),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_both_degrees_are_bounded_and_nothing_is_wasted(nodes, edges, max_degree, seed):
     """Directed graphs of all shapes, last node included."""
     ends = np.array([e for e in edges if max(e) < nodes], dtype=np.int64).reshape(-1, 2)
@@ -368,7 +368,7 @@ def test_both_sided_bound_must_be_a_positive_number(max_degree):
 
 @given(st.lists(st.integers(0, 40), max_size=20, unique=True), st.integers(0, 40),
        st.integers(1, 12), st.integers(0, 2**63 - 1))  # fmt: skip
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_one_more_target_takes_the_place_of_one_other_at_most(listed, more, max_degree, seed):
     def kept(targets):
         indices = np.array(sorted(targets), np.int32)

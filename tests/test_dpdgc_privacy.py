@@ -179,7 +179,7 @@ def test_the_grid_of_losses_is_pessimistic_and_fine_enough():
     assert fine <= coarse <= 1.002 * fine
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.floats(0.01, 0.99), st.integers(1, 40), st.floats(0.01, 1.0))
 def test_more_records_and_larger_shifts_cost_more(rate, group_size, shift):
     epsilons = np.array([0.0, 0.1, 1.0])

@@ -361,7 +361,7 @@ def test_some_samples_are_clipped_and_some_are_not(name, kind):
 # 5. A node's contribution
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     case=st.sampled_from(CASES),
     row=st.integers(0, NODES - 1),

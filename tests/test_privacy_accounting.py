@@ -209,7 +209,7 @@ deltas = st.sampled_from([1e-9, 1e-6, 1e-5, 1e-3])
 rates = st.floats(1e-4, 1.0)
 parts = st.one_of(st.integers(1, 6), st.tuples(rates, st.integers(1, 2000)))
 plans = st.lists(parts, min_size=1, max_size=3).map(lambda items: make_plan(*items))
-properties = settings(max_examples=25, deadline=None)
+properties = settings(max_examples=25)
 #: Rounding in sums of up to thousands of steps.
 ROUNDING = 1e-9
 

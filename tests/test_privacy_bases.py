@@ -253,7 +253,7 @@ def test_the_official_progap_code_adds_six_percent_more_noise_at_edge_level():
     assert renyi(8.620 * (1 - 1e-3)) > 1 > renyi(8.620 * (1 + 1e-3))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(1, 6), st.floats(0.5, 30), st.floats(1e-9, 1e-3))
 def test_progaps_closed_form_of_theorem_4_1_holds_and_is_loose(depth, noise, delta):
     """Theorem 4.1: ε = K/2σ² + √(2K log(1/δ))/σ."""
@@ -290,7 +290,7 @@ def test_theorem_4_2_of_progap_as_printed_is_no_bound(rate, noise):
     assert accounting.autodp_rdp_curve(composition, noise)(2) == pytest.approx(true, rel=1e-5)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(1, 9), st.floats(0.3, 30), st.floats(1e-9, 1e-3))
 def test_undirected_is_exactly_the_gaussian_of_twice_the_squared_norm(hops, noise, delta):
     plans = by_name("gap", "edge", {"hops": hops})
@@ -481,7 +481,7 @@ def test_as_implemented_leaves_out_the_last_partial_batch_of_an_epoch(batch_size
     assert published >= steps
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     st.floats(0.6, 4),
     st.floats(1.05, 2),

@@ -151,7 +151,7 @@ def test_what_no_accountant_knows_together_is_refused_in_one_line():
 
 
 @given(st.floats(0.05, 20), st.floats(0.01, 0.95), st.sampled_from([0.1, 0.4, 1.0]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_pure_releases_share_what_a_fixed_epsilon_leaves(epsilon, part, share):
     shares = [PureRelease("graph", UNIT, share, "graph")]
     if share < 1:

@@ -123,7 +123,7 @@ mechanisms = st.one_of(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(mechanisms, max_size=4), st.sampled_from([True, False, None]))
 def test_plans_survive_json_and_are_hashable(items, own_row):
     plan = make_plan(*items, own_row_covered=own_row)

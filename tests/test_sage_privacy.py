@@ -359,7 +359,7 @@ def test_progaps_baselines_are_worth_what_those_of_gap_are_with_exact_inference(
 
 
 @given(st.sampled_from([10, 100, 400]), st.floats(0.5, 20))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_node_calibration_never_exceeds_its_target(max_degree, epsilon):
     plan = sage_plan("node", num_train=TRAIN, **NODE | {"max_degree": max_degree})
     found = calibrate(plan, epsilon, 1e-5)

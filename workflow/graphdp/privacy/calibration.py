@@ -131,8 +131,9 @@ def calibrate(
     ε = ∞ means noise 0 and is stated as such; ε = 0 needs a plan that releases nothing.
 
     Raises GraphDPError when the target cannot be met, is met only by wasting more than 1 % of it,
-    or the accountants disagree; for more than `MOST_ROUNDS` of a phase; and for a δ below the one
-    that a published claim's noise is set for.
+    or the accountants disagree; for more than `MOST_ROUNDS` of a phase; for a δ below the one that
+    a published claim's noise is set for; and for a replaced record where the accounting is of one
+    added or removed (`composition.epsilon_at` reads such a plan at a noise that is given).
     """
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not epsilon >= 0:
         raise GraphDPError(f"epsilon is {epsilon!r}; give a number of at least 0, or inf")
@@ -170,6 +171,11 @@ def calibrate(
         raise GraphDPError(
             f"{what}: the plan releases something without noise; ask for epsilon inf, "
             f"or for level edge or node"
+        )
+    if plan.adjacency == "node_replace" and composition.adds_or_removes:
+        raise GraphDPError(
+            f"{what}: its accounting holds for a record added or removed, not for one replaced; "
+            f"calibrate it under node_add_remove, or sample batches of a fixed size"
         )
     aim = epsilon * (1 - SAFETY)
     if composition.least_epsilon >= aim:
