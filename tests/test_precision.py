@@ -9,9 +9,10 @@ import pytest
 from graphdp import config
 from graphdp.errors import GraphDPError
 from graphdp.paper import rows
+from graphdp.paper.rows import PRECISIONS
 from graphdp.workflow.calibrations import calibrate_cell
 from graphdp.workflow.grid import Grid
-from graphdp.workflow.model_rows import PRECISIONS, precisions
+from graphdp.workflow.model_rows import precisions
 
 SHIPPED = Path(__file__).parents[1] / "workflow/report/dpdgc-rows.csv.gz"
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 
 from graphdp.methods.registry import cards
+from graphdp.privacy import plan
 from graphdp.privacy.protection import (
     adjacency,
     adjacency_text,
@@ -20,14 +21,8 @@ from graphdp.privacy.protection import (
     level_text,
 )
 
-STATUSES = ("proven", "conditional", "refuted")
-
-BASES = {
-    "as_published": "as published",
-    "as_implemented": "as implemented",
-    "corrected": "corrected",
-    "audited": "audited",
-}
+#: Whose formula an ε comes from, in words; audits' ε are of no plan.
+BASES = {name: name.replace("_", " ") for name in (*plan.BASES, "audited")}
 
 
 @cache

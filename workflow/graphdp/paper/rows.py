@@ -13,7 +13,8 @@ import pandas as pd
 from graphdp import io
 from graphdp.errors import GraphDPError
 from graphdp.methods.settings import key
-from graphdp.paper.labels import OLDER_NOISE, STATUSES
+from graphdp.paper.labels import OLDER_NOISE
+from graphdp.privacy.plan import STATUSES
 from graphdp.privacy.protection import canonical_epsilon, is_level, is_private
 
 COLUMNS = (
@@ -71,8 +72,8 @@ _NEVER_EMPTY = (*IDENTITY, "study_seed", "split", "graph")
 _ACCURACIES = ("val_accuracy", "test_accuracy")
 #: Columns that hold JSON, where they are not empty, and of what kind.
 _JSON = {"epsilons": list, "versions": dict, "curves": dict}
-# Not in older files.
-_PRECISIONS = ("test_precision", "test_precision_weighted")
+#: Precision averaged over classes, and weighted by how often each one is true; not in older files.
+PRECISIONS = ("test_precision", "test_precision_weighted")
 
 
 def read_rows(path: str | os.PathLike) -> pd.DataFrame:
@@ -221,7 +222,7 @@ def _parse(raw: pd.DataFrame, path: str | os.PathLike) -> pd.DataFrame:
         rows["noise"] = drawn.map({True: OLDER_NOISE, False: ""}).astype(str)
     if "release" not in rows:
         rows["release"] = "reproduction"
-    for name in _PRECISIONS:
+    for name in PRECISIONS:
         if name not in rows:
             rows[name] = ""
     for name in _ACCURACIES:
@@ -229,7 +230,7 @@ def _parse(raw: pd.DataFrame, path: str | os.PathLike) -> pd.DataFrame:
         refuse(missing, f"{name} is empty")
     for name in _NEVER_EMPTY:
         refuse(rows[name] == "", f"{name} is empty")
-    for name in (*_NUMBERS, *_PRECISIONS):
+    for name in (*_NUMBERS, *PRECISIONS):
         numbers = pd.to_numeric(rows[name].where(rows[name] != ""), errors="coerce")
         refuse((rows[name] != "") & numbers.isna(), f"{name} is not a number")
         rows[name] = numbers.astype("float64")
@@ -242,7 +243,7 @@ def _parse(raw: pd.DataFrame, path: str | os.PathLike) -> pd.DataFrame:
         f"epsilon_status is not one of {', '.join(STATUSES)}",
     )
     rows["epsilon"] = rows["epsilon"].map(canonical_epsilon).astype(str)
-    for name in (*_ACCURACIES, *_PRECISIONS):
+    for name in (*_ACCURACIES, *PRECISIONS):
         given = rows[name].notna()
         refuse(given & ~rows[name].between(0, 1), f"{name} is not a fraction between 0 and 1")
     refuse(

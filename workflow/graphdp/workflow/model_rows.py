@@ -12,12 +12,10 @@ from graphdp.methods.block import Block
 from graphdp.methods.registry import card
 from graphdp.methods.settings import key
 from graphdp.noise import GENERATOR
+from graphdp.paper.rows import PRECISIONS
 from graphdp.privacy import calibrated
 from graphdp.privacy.protection import protects_nodes
 from graphdp.workflow import job
-
-#: Columns of a row: precision averaged over classes, and weighted by how often each one is true.
-PRECISIONS = ("test_precision", "test_precision_weighted")
 
 
 def write_rows(path: str, models: list[tuple[int, dict[str, Any], Any]], block: Block) -> None:
