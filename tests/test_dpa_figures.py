@@ -153,8 +153,12 @@ def test_central_methods_stand_by_what_their_epsilon_is(frame, context):
     }
     assert looks == {left: {("--", True)}, right: {("-", False)}}
     assert set(lines_of(right)) == {
-        "DPA-GNN-NDP", "MLP-DP", "ProGAP-NDP", "HeterPoisson-NDP", "DPDGC-NDP",
+        "DPA-GNN-NDP", "MLP-DP", "GAP-NDP", "ProGAP-NDP", "HeterPoisson-NDP", "DPDGC-NDP",
     }  # fmt: skip
+    # GAP's models are the same, and stand right where a participant's ε is not above the claim.
+    claimed, held = lines_of(left)["GAP-NDP"], lines_of(right)["GAP-NDP"]
+    assert claimed[:, 0].tolist() == [2, 4, 6, 8, 10]
+    assert held.tolist() == claimed[:4].tolist()
 
 
 def test_the_costs_are_drawn_as_they_were_counted(context, frame):

@@ -65,16 +65,28 @@ def test_degree_bounds_are_apart():
 
 
 def test_the_picture_is_of_the_rows():
-    """Edge level and claims from GAP's rows, what holds at node level from public candidates."""
+    """Claims from GAP's rows, what holds of a node from public candidates; of a participant the
+    models of the claim, of which each row says that its ε holds."""
     panel = page.overview()
     shown = panel.accuracies.set_index(["place", "kind"])["mean"]
     assert [place.replace("\n", " ") for place in panel.places] == [
-        "edge level 1", "edge level 4", "node level 4", "node level 8"
+        "edge ε = 1", "edge ε = 4", "node ε = 4", "node ε = 8", "participant ε = 4",
+        "participant ε = 8",
     ]  # fmt: skip
-    for place, (level, epsilon) in enumerate((("edge", 1), ("edge", 4), ("node", 4), ("node", 8))):
-        where = {"dataset": "berkeley13", "level": level, "epsilon": epsilon}
+    shows = ("holds", "holds", "claimed", "claimed", "holds", "holds")
+    for place, (words, kind) in enumerate(zip(panel.places, shows, strict=True)):
+        promise, epsilon = words.split("\nε = ")
+        level = "edge" if promise == "edge" else "node"
+        where = {"dataset": "berkeley13", "level": level, "epsilon": int(epsilon)}
         found = pytest.approx(selected("gap-rows.csv.gz", method="gap", **where))
-        assert shown[place, "holds" if level == "edge" else "claimed"] == found
+        assert shown[place, kind] == found
+    assert set(shown[4].index) == set(shown[5].index) == {"holds", "alone"}
+    shipped = pd.read_csv(ROOT / "workflow/report/gap-rows.csv.gz", low_memory=False)
+    claims = shipped.query("level == 'node' and method in ('gap', 'mlp')")
+    for claimed, text in set(zip(claims["epsilon"], claims["epsilons"], strict=True)):
+        (holds,) = (e for e in json.loads(text) if e["adjacency"] == "participant")
+        assert (holds["basis"], holds["status"]) == ("corrected", "conditional")
+        assert 0.99 * claimed < holds["epsilon"] <= claimed
     rows = pd.read_csv(ROOT / "workflow/report/degree-bounds-rows.csv.gz")
     public = rows[rows["hyperparameters"].str.contains("public_candidates")]
     means = public[public["epsilon"] == 8].groupby("hyperparameters")

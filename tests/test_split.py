@@ -9,11 +9,11 @@ from graphdp.data.datasets import Preprocessing
 from graphdp.data.graph import Graph
 from graphdp.data.loaders import RawGraph
 from graphdp.data.preprocess import build
-from graphdp.data.split import GAP_FRACTIONS, published_sides, sides_by_id, split_of
+from graphdp.data.split import GAP_FRACTIONS, published_sides, sides_by_id, split_of, torch_sides
 from graphdp.errors import GraphDPError
 from graphdp.graphs.degree import keep_edges
 
-RULES = ("shared", "shared by id")
+RULES = ("shared", "shared by id", "shared by torch")
 
 
 def nodes(num_raw, kept=None, **ids) -> Graph:
@@ -33,6 +33,21 @@ def test_published_sizes_over_all_nodes():
     assert [len(part) for part in parts] == [750, 100, 150]
     parts = sides(split_of(nodes(4000), 1, "shared 0.025/0.025/0.95", 3))
     assert [len(part) for part in parts] == [100, 100, 3800]
+
+
+def test_by_torch_it_is_the_split_of_the_authors():
+    """As their code draws it: `seed_everything(12345)`, then PyG's `RandomNodeSplit`."""
+    torch = pytest.importorskip("torch")
+    from torch_geometric.data import Data
+    from torch_geometric.transforms import RandomNodeSplit
+
+    theirs = Data(y=torch.zeros(1003), num_nodes=1003)
+    with torch.random.fork_rng():
+        torch.manual_seed(12345)
+        theirs = RandomNodeSplit(num_val=0.1, num_test=0.15)(theirs)
+    ours = split_of(nodes(1003), 12345, "shared by torch", 7)
+    for part, name in zip(sides(ours), ("train", "val", "test"), strict=True):
+        assert part.tolist() == theirs[f"{name}_mask"].nonzero()[:, 0].tolist()
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -65,7 +80,7 @@ def test_split_depends_on_both_seeds_and_nothing_else(rule):
         assert not np.array_equal(first.val, other.val)
 
 
-@pytest.mark.parametrize("draw", [published_sides, sides_by_id])
+@pytest.mark.parametrize("draw", [published_sides, torch_sides, sides_by_id])
 def test_sides_are_uniform(draw):
     """Each of 40 nodes validates with probability 0.1 and tests with 0.15, over 4,000 seeds.
 

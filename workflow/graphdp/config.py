@@ -180,11 +180,12 @@ class Study(Strict):
     split: Literal["shared", "per_seed"] = Field(
         "shared", description="one split for all repeats (as published), or one per repeat"
     )
-    split_sides: Literal["by_id", "published"] = Field(
+    split_sides: Literal["by_id", "published", "torch"] = Field(
         "by_id",
         description="by_id: each node's side follows from its own id, whichever other nodes there "
         "are; or published: exact shares of a permutation, in which a node more or less moves many "
-        "others (GAP's, which shipped rows have)",
+        "others (GAP's, which shipped rows have); or torch: published, with the very permutation of "
+        "DPDGC's authors",
     )
     split_fractions: dict[Name, Fractions] = Field(
         {},
@@ -318,7 +319,7 @@ class Study(Strict):
         """How a dataset is split, as `graphdp.data.split.split_of` reads it."""
         shares = self.split_fractions.get(dataset)
         words = [self.split]
-        words += ["by id"] if self.split_sides == "by_id" else []
+        words += {"by_id": ["by id"], "torch": ["by torch"]}.get(self.split_sides, [])
         words += ["/".join(map(str, shares))] if shares else []
         return " ".join(words)
 

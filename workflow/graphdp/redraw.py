@@ -201,27 +201,25 @@ def costs() -> Iterator[str]:
 
 def papers() -> Iterator[str]:
     """The lines of README.md's table of papers, by their shipped rows and attacks."""
-    yield "| paper | command | CPU time so far, memory of a job, disk | what came out |"
-    yield "| --- | --- | --- | --- |"
+    yield "| paper | command | so far | CPU time | memory of a job | disk | what came out |"
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
     for name, entry in shipped()["papers"].items():
-        rows = shipped_rows(entry["rows"])
-        models = with_embeddings(rows)
-        parts, told = [models], f"{len(models):,} models"
-        if (models["cpu_seconds"] > rows["cpu_seconds"]).any():
-            told += ", embeddings of DPDGC as they take today"
+        rows = _trained_by(shipped_rows(entry["rows"]), entry)
+        graphs = sorted(set(rows["dataset"]))
+        parts, told = [with_embeddings(rows)], f"{len(rows):,} models"
         if "attacks" in entry:
             parts.append(shipped_attacks(entry["attacks"]))
             told += f" and {len(parts[1]):,} attacks"
         hours = sum(part["cpu_seconds"].sum() for part in parts) / 3600
         memory = max(part["peak_rss_mb"].max() for part in parts) / 1000
-        came_out = page(entry["method"]).came_out()
-        graphs = sorted(set(models["dataset"]))
         own = io.read_yaml(f"config/papers/{name}.yaml")
         # Other graphs stand in for the paper's own.
         chosen = "" if {*graphs} & {*own["datasets"]} else f' DATASETS="{" ".join(graphs)}"'
+        chosen += f' ONLY="{" ".join(entry["only"])}"' if "only" in entry else ""
         yield (
-            f"| {entry['title']} | `make paper PAPER={name}{chosen}` | {hours:.1f} h, "
-            f"{memory:.1f} GB, {entry['disk']} ({told}: {_graphs(graphs)}) | {came_out} |"
+            f"| {entry['title']} | `make paper PAPER={name}{chosen}` | {told}: {_graphs(graphs)} "
+            f"| {hours:.1f} h | {memory:.1f} GB | {entry['disk']} "
+            f"| {page(entry['method']).came_out()} |"
         )
 
 
@@ -267,12 +265,13 @@ def expected(name: str) -> Iterator[str]:
 
 
 def _trained_by(rows: pd.DataFrame, claim: Mapping[str, Any]) -> pd.DataFrame:
-    """Of the rows those that a claim's command trains, where it names experiments (`only`)."""
+    """Of the rows those that a command trains which names experiments and attacks (`only`)."""
     if "only" not in claim:
         return rows
     config = f"config/papers/{rows['study'].iloc[0]}.yaml"
     context = shipped_context(config, sorted(set(rows["dataset"])))
-    asked = pd.concat([experiment_rows(rows, context, name) for name in claim["only"]])
+    trained = [name for name in claim["only"] if name in context["experiments"]]
+    asked = pd.concat([experiment_rows(rows, context, name) for name in trained])
     # What edge-free methods train stands at edge level as well, with ε = 0.
     return asked[asked["epsilon"] != "0"].drop_duplicates([*IDENTITY])
 

@@ -24,24 +24,24 @@ class Split:
 def split_of(graph: Graph, study_seed: int, rule: str, seed: int) -> Split:
     """The split of repeat `seed`: equal arguments give equal splits.
 
-    rule: "shared" (every repeat has that of seed 0) or "per_seed"; then " by id", or nothing for
-    the published way; then, where they are not GAP's, the shares of training, validation and test
+    rule: "shared" (every repeat has that of seed 0) or "per_seed"; then " by id", " by torch", or
+    nothing for the published way with numpy's permutation; then, where they are not GAP's, the shares of training, validation and test
     nodes: "shared by id", "per_seed 0.025/0.025/0.95" (DPDGC's block models).
 
     Raises:
         GraphDPError: another rule, shares that are none, or one of the three sets would be empty.
     """
-    found = re.fullmatch(r"(shared|per_seed)( by id)?(?: ([0-9.e/-]+))?", rule)
+    found = re.fullmatch(r"(shared|per_seed)(?: by (id|torch))?(?: ([0-9.e/-]+))?", rule)
     if not found:
         raise GraphDPError(f"split rule {rule!r}: give e.g. 'shared by id' or 'per_seed'")
-    kind, by_id, shares = found.groups()
+    kind, by, shares = found.groups()
     fractions = tuple(map(float, shares.split("/"))) if shares else GAP_FRACTIONS
     if len(fractions) != 3 or min(fractions) <= 0 or abs(sum(fractions) - 1) > 1e-9:
         raise GraphDPError(
             f"split fractions {fractions} must be three positive shares (train, validation, test) "
             "that sum to 1"
         )
-    draw = sides_by_id if by_id else published_sides
+    draw = {"id": sides_by_id, "torch": torch_sides}.get(by, published_sides)
     side = draw(graph, fractions, study_seed, seed if kind == "per_seed" else 0)
     train, val, test = (np.flatnonzero(side == which).astype(np.int64) for which in range(3))
     if min(len(train), len(val), len(test)) == 0:
@@ -78,9 +78,27 @@ def published_sides(
     drawn for validation and for test, and all others train. Where one node more or less has a label
     the ranks of those after it move, and the permutation, and with them many nodes' sides.
     """
+    draw = rng.generator(study_seed, split_seed, "split")
+    return _sides(graph, fractions, draw.permutation(graph.raw_num_nodes))
+
+
+def torch_sides(
+    graph: Graph, fractions: tuple[float, ...], study_seed: int, split_seed: int
+) -> np.ndarray:
+    """As `published_sides`, with the permutation that PyG's `RandomNodeSplit` draws after
+    `torch.manual_seed(study_seed)`: at the default study seed, 12345, the one split of DPDGC's
+    authors (thupchnsky/dp-gnn, train.py: `seed_everything(12345)`, then the data are loaded and
+    split once). Further split seeds, which they do not have, seed torch by a hash."""
+    import torch
+
+    own = rng.stream_seed(study_seed, split_seed, "split by torch") if split_seed else study_seed
+    draw = torch.Generator().manual_seed(own)
+    return _sides(graph, fractions, torch.randperm(graph.raw_num_nodes, generator=draw).numpy())
+
+
+def _sides(graph: Graph, fractions: tuple[float, ...], order: np.ndarray) -> np.ndarray:
     nodes = graph.raw_num_nodes
     num_val, num_test = round(fractions[1] * nodes), round(fractions[2] * nodes)
-    order = rng.generator(study_seed, split_seed, "split").permutation(nodes)
     side = np.zeros(nodes, dtype=np.int8)
     side[order[:num_val]] = 1
     side[order[num_val : num_val + num_test]] = 2

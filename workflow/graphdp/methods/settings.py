@@ -12,7 +12,7 @@ NonNegativeInt = Annotated[int, Field(ge=0)]
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 #: Of the baselines as DPDGC trains them without noise (its appendix K); GAP's have none.
-DROPOUT = Field(None, gt=0, lt=1, description="dropout before every SELU, if any")
+DROPOUT = Field(None, gt=0, lt=1, description="dropout at every SELU, if any")
 
 
 class Strict(BaseModel):

@@ -32,6 +32,7 @@ from graphdp.paper.remarks import (
     missing_cells,
     missing_values,
     not_shown,
+    of_refuted,
     reason_of,
     seeds_of,
     weights_alone,
@@ -340,14 +341,13 @@ def finish(
             frameon=False,
         )
     older = LATTICE_NOTE if (shown.get("noise") == OLDER_NOISE).any() else ""
-    refuted = "refuted" in set(shown.get("epsilon_status", ()))
     kinds = {part.get_label() for ax in figure.axes for part in (*ax.collections, *ax.patches)}
     intervals = [name for label, name in ((BAND, "bands"), (BAR, "bars")) if label in kinds]
     also = [
         seeds_of(shown) + (f" (small markers: fewer than {FEW_SEEDS})" if SMALL in kinds else ""),
         f"{' and '.join(intervals)}: 95 % intervals" if intervals else "",
         older,
-        "refuted claims: no ε is known to hold" if refuted else "",
+        of_refuted(shown),
         not_shown(missing, shown),
     ]
     if any("setting" in cell for cell in missing):  # the comparison itself is not whole

@@ -1,5 +1,6 @@
 """What figures say in words: the claims behind their ε, what is missing and why, their seeds."""
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -94,6 +95,35 @@ def weights_alone(shown: pd.DataFrame) -> list[str]:
     )
     told = f"{' / '.join(labels)} infers without noise: its ε is the weights' alone"
     return [told] if labels else []
+
+
+def of_refuted(shown: pd.DataFrame) -> str:
+    """What is known of the cells whose claim is refuted: of which methods the claimed ε, or less,
+    is a participant's. Claims about a participant are claims as any other."""
+    if "epsilon_status" not in shown:
+        return ""
+    kept: dict[str, bool] = {}
+    for cell in shown[shown["epsilon_status"] == "refuted"].to_dict("records"):
+        label = method_label(cell["method"], cell["level"])
+        kept[label] = kept.get(label, True) and _holds_for_participants(cell)
+    if not kept:
+        return ""
+    if not any(kept.values()):
+        return "refuted claims: no ε is known to hold"
+    held = " / ".join(label for label, holds in kept.items() if holds)
+    return (
+        "refuted claims: no ε is known to hold under that adjacency; for a participant that of "
+        f"{held} holds (conditional)"
+    )
+
+
+def _holds_for_participants(cell: Mapping) -> bool:
+    return any(
+        analysis["adjacency"] == "participant"
+        and analysis["status"] == "conditional"
+        and float(analysis["epsilon"]) <= float(cell["epsilon"])
+        for analysis in json.loads(cell.get("epsilons") or "[]")
+    )
 
 
 @dataclass(frozen=True)

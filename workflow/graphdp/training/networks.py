@@ -278,6 +278,9 @@ class Sage:
         Hᵏ = selu(norm(unit(W_k Aᵀ Hᵏ⁻¹ + b_k + V_k Hᵏ⁻¹)))   k = 1..K; unit: rows over their norm
         logits = head(Hᴷ)
 
+    Dropout, if any, is between norm and SELU in H⁰ and Hᴷ, and after the SELU of the layers between,
+    as the authors' code has it (core/models/sage.py: PyG's `BasicGNN`, whose last layer is plain).
+
     A[u, v] = 1 when u sends to v. GAP, section 7.2, "Model implementation details"; the layer is
     PyG's `SAGEConv(aggr="sum", normalize=True, root_weight=True)`, as in the authors' code. The
     paper leaves open the order of norm and SELU (norm first here, as in its MLPs).
@@ -304,7 +307,9 @@ class Sage:
             inputs = width
         for k in range(self.mp_layers):
             layers += [Convolution(f"conv{k}", width, width), Normalise()]
-            layers += _activation(self.batch_norm, self.dropout, f"conv{k}_norm", width)
+            name, last = f"conv{k}_norm", k == self.mp_layers - 1
+            layers += _activation(self.batch_norm, self.dropout if last else 0.0, name, width)
+            layers += [Dropout(name, self.dropout)] if self.dropout and not last else []
         return (*layers, Linear("head", width, self.classes))
 
 

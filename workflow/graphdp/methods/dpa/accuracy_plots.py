@@ -5,6 +5,7 @@ The printed figures carry no numbers that can be read, so that only those of Tab
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -86,9 +87,9 @@ figure6 = by_graph(
 )  # fmt: skip
 
 
-def _other(method: str, experiment: str) -> Drawn:
+def _other(method: str, experiment: str, adjacency: str = "") -> Drawn:
     line = Line("", method, experiments=(experiment,))
-    return of_method(line, method_label(method, "node"))
+    return replace(of_method(line, method_label(method, "node")), adjacency=adjacency)
 
 
 figure7 = by_graph_and_side(
@@ -104,10 +105,11 @@ figure7 = by_graph_and_side(
         "with an ε that holds": (
             of_method(NODE, method_label("dpa", "node")),
             *(
-                _other(method, experiment)
-                for method, experiment in (
-                    ("mlp", "central"), ("progap", "central"), ("heterpoisson", "central"),
-                    ("dpdgc", "central_replaced"),
+                _other(method, experiment, adjacency)
+                for method, experiment, adjacency in (
+                    ("mlp", "central", ""), ("gap", "central_published", "participant"),
+                    ("progap", "central", ""), ("heterpoisson", "central", ""),
+                    ("dpdgc", "central_replaced", ""),
                 )
                 if method in cards()
             ),

@@ -1,5 +1,6 @@
 """Panels of DPA-GNN's figures: lines of accuracies, a panel or a pair of panels for each graph."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -36,24 +37,44 @@ def _epsilon(cell: Mapping) -> float:
 class Drawn:
     """A line of a figure: what it is made of, how it looks, and where a cell stands in it.
 
-    name: in the legend. level: lines without privacy are horizontal.
+    name: in the legend. level: lines without privacy are horizontal. adjacency: under which its ε
+    is read instead of its claim's; cells whose ε is larger there are left out.
     """
 
     line: Line
     name: str
     look: Mapping[str, Any]
     x: Where = _epsilon
+    adjacency: str = ""
 
     def cells(self, rows: pd.DataFrame, context: Mapping) -> pd.DataFrame:
         """Its results with their column `x`."""
         found = list(self.line.results(rows, context).values())
+        if self.adjacency:
+            found = [read for one in found for read in _read_under(one, self.adjacency)]
         return pd.DataFrame([one | {"x": self.x(one)} for one in found], columns=COLUMNS)
 
 
 COLUMNS = [
     "dataset", "method", "level", "epsilon", "x", "mean", "ci_low", "ci_high", "n", "delta",
-    "noise", "epsilon_basis", "adjacency", "epsilon_status",
+    "noise", "epsilon_basis", "adjacency", "epsilon_status", "epsilons",
 ]  # fmt: skip
+
+
+def _read_under(cell: Mapping, adjacency: str) -> list[dict]:
+    """The cell as the analyses under an adjacency read it whose ε is at most the claimed one."""
+    return [
+        {
+            **cell,
+            "epsilon_basis": analysis["basis"],
+            "adjacency": adjacency,
+            "epsilon_status": analysis["status"],
+        }
+        for analysis in json.loads(cell["epsilons"])
+        if analysis["adjacency"] == adjacency
+        and analysis["epsilon"] != "none"
+        and float(analysis["epsilon"]) <= float(cell["epsilon"])
+    ][:1]
 
 
 def of_method(line: Line, name: str = "", **look: Any) -> Drawn:
