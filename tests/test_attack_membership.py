@@ -20,6 +20,7 @@ from graphdp.methods.card import Stage, whole
 from graphdp.methods.mlp import method as mlp
 from graphdp.methods.registry import card
 from graphdp.paper.attack import collect_attacks, read_attacks
+from graphdp.privacy.plan import Plan, UnnoisedRelease
 from graphdp.releases.cache import AggregateCache
 from graphdp.rng import generator
 from graphdp.workflow.calibrations import calibrate_cell
@@ -281,3 +282,12 @@ def test_a_model_with_an_extra_round_gives_no_row(rows, tmp_path):
 def test_no_attack_gives_empty_rows(tmp_path):
     collect_attacks([], tmp_path / "attacks.csv")
     assert read_attacks(tmp_path / "attacks.csv").empty
+
+
+def test_no_membership_epsilon_where_a_phase_is_of_a_kind_that_is_not_known(graph):
+    entry = attacked(graph, "gap", "node", "1")[0].calibrations[0]
+    assert membership.membership_epsilon(entry) < math.inf
+    plan = Plan.from_dict(entry["plan"])
+    more = (*plan.mechanisms, UnnoisedRelease("numbers of neighbours", "counts"))
+    unknown = replace(plan, mechanisms=more).to_dict()
+    assert membership.membership_epsilon(entry | {"plan": unknown}) == math.inf

@@ -6,6 +6,7 @@ import shutil
 import sys
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -15,6 +16,7 @@ from graphdp.data.csbm import csbm
 from graphdp.methods import registry
 from graphdp.workflow import code
 from graphdp.workflow.calibrations import calibrate_cell
+from graphdp.workflow.grid import Grid
 
 SCRIPTS = Path(__file__).parent.parent / "workflow/scripts"
 
@@ -448,3 +450,11 @@ def test_everything_that_runs_is_reached(tmp_path, entries, call, at_least):
     assert len(units) >= at_least
     (tmp_path / "script.py").write_text("")
     assert units - code.reached(tmp_path / "script.py", *entries) == set()
+
+
+@pytest.mark.parametrize("method", ["gap", "progap", "sage", "mlp"])
+def test_an_attack_runs_again_with_the_code_that_its_noise_is_of(method):
+    folder = f"graphdp.methods.{method}"
+    found = used("attack", *Grid.attack_code(SimpleNamespace(method=method)))
+    assert {f"{folder}.plan", f"{folder}.method", "graphdp.workflow.calibrations"} <= found
+    assert {"graphdp.privacy.calibration", "graphdp.attacks.membership"} <= found

@@ -7,7 +7,7 @@ from unittest.mock import Mock
 import pytest
 import yaml
 
-from graphdp import config, config_reference
+from graphdp import config, config_reference, seals
 from graphdp.data import datasets
 from graphdp.data.split import GAP_FRACTIONS
 from graphdp.errors import GraphDPError
@@ -381,3 +381,33 @@ def test_the_reference_names_the_values_that_a_key_may_have():
         lines = [line for line in text.splitlines() if line.startswith(f"| `{name}` |")]
         for one in values:
             assert any(all(json.dumps(value) in line for value in one) for line in lines), name
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"study_seed": 2}, {"split": "per_seed"}, {"split_sides": "published"},
+        {"checkpoint": "last"}, {"delta": 1e-4}, {"calibrate_for": "corrected"},
+        {"split_fractions": {"csbm": [0.5, 0.25, 0.25]}},
+    ],
+    ids=lambda change: next(iter(change)),
+)  # fmt: skip
+def test_what_determines_a_model_is_in_its_seal(change):
+    """... so that a result of another configuration is told."""
+    made = []
+    for changes in ({"split_sides": "by_id"}, {"split_sides": "by_id"} | change):
+        grid = Grid(config.validate(minimal(**changes)))
+        (unit,) = [u for u in grid.units.values() if u.stage.name == "fit" and u.epsilon == "4"]
+        made.append(seals.digest(grid.task(unit)))
+    assert made[0] != made[1]
+
+
+def test_a_block_is_as_the_study_asks():
+    study = config.validate(minimal(split="per_seed", checkpoint="last", study_seed=7))
+    study = study.model_copy(update={"train_nodes": 220})  # of a private release alone
+    grid = Grid(study)
+    assert grid.block(grid.cells[0]) == {
+        "study": "s", "dataset": "csbm", "method": "gap", "level": "edge", "epsilon": "1",
+        "study_seed": 7, "split_rule": study.split_rule("csbm"), "checkpoint": "last",
+        "release": "reproduction", "announced": 220,
+    }  # fmt: skip

@@ -376,3 +376,18 @@ def test_edge_direction_is_kept_where_it_matters(real_graph, mirror):
     lines = (mirror / "wikipedia/chameleon/out1_graph_edges.txt").read_text().splitlines()[1:]
     pairs = {tuple(map(int, line.split("\t"))) for line in lines}
     assert set(edge_list(graph)) == {(a, b) for a, b in pairs if a != b}
+
+
+def test_nodes_keep_their_ids_whichever_others_are_dropped():
+    """By them nodes are split and public candidates drawn."""
+    y = np.array([0, -1, 1, 0, 2, 1, 0])
+    ids = np.array([17, 3, 40, 8, 21, 5, 30])
+    edges = np.array([0, 2, 3]), np.array([2, 3, 5])
+    raw = RawGraph(np.eye(7, dtype=np.float32), y, *edges, ids=ids, num_ids=50)
+    for steps, kept in (
+        (Preprocessing(), [0, 2, 3, 4, 5, 6]),
+        (Preprocessing(min_class_count=2), [0, 2, 3, 5, 6]),
+        (Preprocessing(min_class_count=2, remove_isolated=True), [0, 2, 3, 5]),
+    ):
+        found = build("g", raw, steps)
+        assert found.ids.tolist() == ids[kept].tolist() and found.num_ids == 50

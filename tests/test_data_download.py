@@ -3,13 +3,17 @@
 import errno
 import hashlib
 import http.server
+import runpy
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+from graphdp import io
 from graphdp.data.datasets import DatasetSpec, FileSpec
-from graphdp.data.download import RECORD, digests, download
+from graphdp.data.download import RECORD, _mismatch, digests, download
 from graphdp.errors import GraphDPError
 
 pytestmark = pytest.mark.usefixtures("only_loopback")
@@ -293,3 +297,53 @@ def test_corrupted_real_file_is_refused(registry, mirror, tmp_path):
     with pytest.raises(GraphDPError, match=spec.files[0].sha256):
         download(spec, tmp_path / "raw", mirror=tmp_path / "mirror", offline=True)
     assert names(tmp_path / "raw") == []
+
+
+def test_every_hash_and_the_size_of_a_file_are_compared():
+    right = {"size": 5, "sha256": "a" * 64, "git_sha1": "b" * 40}
+    known = FileSpec(name="f", **right)
+    assert _mismatch(known, *right.values()) is None
+    for name, value, words in (
+        ("size", 6, "found 6 bytes"), ("sha256", "c" * 64, "found sha256 c"),
+        ("git_sha1", "d" * 40, "found git blob SHA-1 d"),
+    ):  # fmt: skip
+        assert _mismatch(known, *(right | {name: value}).values()).startswith(words)
+        alone = FileSpec(name="f", **{name: right[name]})
+        assert _mismatch(alone, *(right | {name: value}).values()).startswith(words)
+        assert _mismatch(alone, *right.values()) is None
+
+
+SCRIPT = Path(__file__).parents[1] / "workflow/scripts/preprocess.py"
+
+
+class Named(dict):
+    """What Snakemake gives a script: values by name, of which the first has a number too."""
+
+    __getattr__ = dict.__getitem__
+    __iter__ = lambda self: iter(self.values())  # noqa: E731
+
+    def __getitem__(self, name):
+        return list(self.values())[name] if isinstance(name, int) else super().__getitem__(name)
+
+
+def test_raw_files_that_were_altered_are_not_preprocessed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arrays = {"y": np.arange(6) % 2, "edge_index": np.array([[0, 1, 2], [3, 4, 5]])}
+    Path("raw").mkdir()
+    np.savez("raw/mine.npz", x=np.eye(6), **arrays)
+    files = [{"name": "mine.npz", "sha256": io.sha256_file("raw/mine.npz")}]
+    io.write_json("raw/manifest.json", {"dataset": "mine", "files": files})
+    spec = DatasetSpec(
+        name="mine", title="Mine", loader="arrays", files=(FileSpec(name="mine.npz"),),
+        parameters={"file": "mine.npz"},
+    )  # fmt: skip
+    asked = SimpleNamespace(
+        input=Named(raw="raw/manifest.json"),
+        output=Named(graph="mine.npz", statistics="mine.json"),
+        params=Named(spec=spec.model_dump_json()), log=["log.txt"], config={},
+    )  # fmt: skip
+    runpy.run_path(str(SCRIPT), {"snakemake": asked})
+    assert io.read_json("mine.json")["nodes"] == 6
+    np.savez("raw/mine.npz", x=np.ones((6, 6)), **arrays)
+    with pytest.raises(SystemExit, match=r"raw/mine\.npz is missing, or was altered"):
+        runpy.run_path(str(SCRIPT), {"snakemake": asked})

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from graphdp.data.csbm import csbm
 from graphdp.data.graph import csr_from_edges
 from graphdp.errors import GraphDPError
 from graphdp.graphs import bounds, degree
@@ -387,3 +388,43 @@ def test_first_targets_are_uniform_samples():
     keep = degree.first_targets(indptr, indices, 3, 7).reshape(rows, 5)
     counts = subset_counts(keep)
     assert stats.chisquare(counts[counts > 0]).pvalue > ALPHA and (counts > 0).sum() == 10
+
+
+@pytest.mark.parametrize(
+    ("bound", "decides"),
+    [
+        ({}, "stream"), ({"degree_bound": "both_degrees"}, "stream"),
+        ({"degree_bound": "public_candidates"}, "public"),
+    ],
+)  # fmt: skip
+def test_public_candidates_follow_from_a_public_name_and_samples_from_a_stream(bound, decides):
+    """What noise is named by, a secret in private releases, decides no public order."""
+    from graphdp.graphs.bounds import bound_name
+
+    graph, name = csbm(60, 4, 12.0, 1.0, 0.5, 0), bound_name({"max_degree": 3} | bound)
+
+    def kept(**names):
+        named = {"stream": ("a", 1), "public": ("b", 1)} | names
+        return degree.keep_edges(graph, name, named["stream"], named["public"])
+
+    other = {"stream": "public", "public": "stream"}[decides]
+    assert np.array_equal(kept(), kept(**{other: ("c", 2)}))
+    assert not np.array_equal(kept(), kept(**{decides: ("c", 2)}))
+
+
+@pytest.mark.parametrize(
+    ("bound", "into"),
+    [({}, False), ({"degree_bound": "both_degrees"}, True),
+     ({"degree_bound": "public_candidates"}, True)],
+)  # fmt: skip
+def test_the_name_of_a_bound_says_whether_in_degrees_are_bounded(bound, into):
+    from graphdp.graphs.bounds import bound_name
+
+    indptr = np.arange(0, 91, 9)
+    indices = np.concatenate([np.delete(np.arange(10), i) for i in range(10)]).astype(np.int32)
+    graph = csbm(10, 4, 4.0, 1.0, 0.5, 0)
+    graph = type(graph)("full", graph.x, graph.y, indptr, indices, graph.node_ids, 10, 2)
+    keep = degree.keep_edges(graph, bound_name({"max_degree": 3} | bound), ("s",), ("p",))
+    sources = np.repeat(np.arange(10), 9)[keep]
+    assert np.bincount(sources, minlength=10).max() <= 3
+    assert (np.bincount(indices[keep], minlength=10).max() <= 3) == into

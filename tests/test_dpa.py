@@ -15,10 +15,10 @@ from scipy import stats
 from ensemble_fixture import one_thread  # noqa: F401
 from graphdp import cli, noise
 from graphdp.data.graph import Graph, csr_from_edges
-from graphdp.data.split import split_of
+from graphdp.data.split import Split, split_of
 from graphdp.errors import GraphDPError
 from graphdp.methods.block import Block
-from graphdp.methods.dpa import method, official
+from graphdp.methods.dpa import method, network, official
 from graphdp.methods.dpa.plan import (
     COUNTS,
     FIRST,
@@ -32,6 +32,7 @@ from graphdp.methods.dpa.plan import (
 from graphdp.methods.registry import card
 from graphdp.methods.settings import key
 from graphdp.parties import session
+from graphdp.parties.fixed_point import project
 from graphdp.privacy import calibrated, statement
 from graphdp.privacy.accounting.closed_form import gaussian_epsilon
 from graphdp.privacy.calibration import calibrate
@@ -733,3 +734,36 @@ def test_scaling_names_the_degrees_that_sums_are_divided_by():
     np.testing.assert_array_equal(degrees(scaling="clipped"), np.minimum(true, 3))
     np.testing.assert_array_equal(degrees(public="edges"), np.minimum(true, 3))
     assert (degrees() > np.minimum(true, 3)).all()
+
+
+def test_the_network_learns_from_the_released_rows_alone(monkeypatch):
+    """Its inputs and targets are those sums; true labels are for accuracies."""
+    given, released, real = [], {}, network.train
+    monkeypatch.setattr(network, "train", lambda *a: (given.append(a), real(*a))[1])
+    made, setting = block(max_degree=3)
+    made = replace(made, observe=lambda phase, _, rows, found: released.update({phase: found}))
+    method.fit(made, [setting])
+    ((x, targets, *_),) = given
+    assert np.array_equal(x, project(released[LATER].copy()))
+    assert np.array_equal(targets, released[LABELS].argmax(1))
+    assert (targets != made.graph.y).any()
+
+
+def test_true_labels_decide_no_parameter_and_no_epoch():
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(60, 5))
+    targets = (x @ draw.normal(size=(5, CLASSES))).argmax(1)
+    split = Split(np.arange(30), np.arange(30, 45), np.arange(45, 60))
+    setting = {
+        "hidden": 8, "learning_rate": 0.05, "weight_decay": 0.0, "dropout": 0.0, "epochs": 300,
+    }  # fmt: skip
+
+    def fitted(labels):
+        return network.train(x, targets, labels, split, CLASSES, setting, (1,), "cpu", {}, False)
+
+    one, other = fitted(targets), fitted(draw.integers(0, CLASSES, 60))
+    assert 60 < one.best_epoch == other.best_epoch  # while the targets' loss falls
+    for name, value in one.parameters.items():
+        assert np.array_equal(value, other.parameters[name]), name
+    assert np.array_equal(one.predictions, other.predictions)
+    assert one.val_accuracy != other.val_accuracy

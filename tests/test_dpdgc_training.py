@@ -730,3 +730,22 @@ def test_the_method_learns_a_clear_graph():
     ((_, _, model),) = dpdgc.fit(work, [setting], embeddings)
     assert model.test_accuracy > 0.8
     assert len(model.history) == 40 and model.history[model.best_epoch - 1] == model.history.max()
+
+
+def test_the_best_epoch_is_chosen_by_the_validation_nodes(graph, monkeypatch):
+    """In both stages, and by no test node."""
+    work, setting = block("dpdgc", "none", "inf", graph, classifier_epochs=30, learning_rate=0.05)
+    split, asked = work.split(0), []
+    monkeypatch.setattr(
+        decoupled, "train_embedding", lambda *a, **k: (asked.append(a), train_embedding(*a, **k))[1]
+    )
+    embeddings = dpdgc.embed(work, [release_settings("none", setting)])
+    (given,) = asked
+    assert np.array_equal(given[3], split.train) and np.array_equal(given[4], split.val)
+    ((_, _, model),) = dpdgc.fit(work, [setting], embeddings)
+    counts = model.history * split.val.size  # how many of them are right
+    assert np.allclose(counts, np.rint(counts)) and len(set(counts)) > 1
+    assert model.history[model.best_epoch - 1] == model.history.max() == model.val_accuracy
+    right = model.predictions == graph.y
+    told = model.train_accuracy, model.val_accuracy, model.test_accuracy
+    assert told == tuple(right[part].mean() for part in (split.train, split.val, split.test))

@@ -325,3 +325,14 @@ def test_noise_streams_differ_between_members_layers_and_steps(monkeypatch):
 def test_an_empty_batch_still_adds_noise_and_steps(monkeypatch):
     draws = noise_only_gradients(monkeypatch, [1.0], steps=5)
     assert draws.shape[0] == 5 and (np.abs(draws).max(axis=(1, 2)) > 0).all()
+
+
+def test_members_that_differ_in_the_scale_of_their_noise_alone_do_not_share_it(monkeypatch):
+    """The difference of two such models, rescaled, would have none. A right implementation fails
+    with a probability below 6e-7 (a normal tail)."""
+    given = spied(monkeypatch)
+    members = [member("m", noise) for noise in (1.0, 2.0)]
+    train(NETWORK, *data(), members, DPAdam(2, 20, 1e-9, 50, 2.5))
+    draws = torch.stack(given).cpu().double().numpy()[:, :, : 6 * 8 + 8 + 8 * 3 + 3]
+    one, other = draws[:, 0].ravel(), draws[:, 1].ravel()
+    assert abs(np.corrcoef(one, other)[0, 1]) < 5 / np.sqrt(one.size)

@@ -257,3 +257,15 @@ def test_the_rule_of_more_noise_is_left_out_by_its_sketch(more, capsys, monkeypa
         assert len(asked) == 1
         asked.clear()
     assert noise[""] == min(noise["--overlap kept"], noise["--overlap dropped"])
+
+
+def test_a_random_search_charges_for_what_every_trial_leaves_out(monkeypatch):
+    plan = heterpoisson_plan("node", TRAIN, **(GIVEN | {"num_neighbors": 1}), max_degree=8)
+    models, missed = [parts(plan, plan, 4.0)], 1e-7
+    (term,) = plan.composition.terms
+    monkeypatch.setattr(type(term), "unfollowed", missed)
+    found = selection.search_epsilon(models, 3.0, DELTA)
+    monkeypatch.setattr(type(term), "unfollowed", 0.0)
+    left = DELTA - (1 + np.exp(found)) * 3 * missed
+    assert 0 < left < 0.95 * DELTA
+    assert 0 <= found / selection.search_epsilon(models, 3.0, left) - 1 < 1e-4

@@ -1,5 +1,6 @@
 """The ledger of private releases: what is a second release, and of what it holds hashes."""
 
+import copy
 import itertools
 import json
 import os
@@ -9,14 +10,18 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy import sparse
 
-from graphdp import ledger, private
+from graphdp import io, ledger, private
 from graphdp.data.graph import Graph, csr_from_edges
 from graphdp.errors import GraphDPError
 from graphdp.methods.block import Block
+from graphdp.methods.registry import card
+from graphdp.methods.settings import key
+from graphdp.paper.rows import COLUMNS
 from graphdp.workflow import job, publish
 
 ENTRY = {
@@ -420,3 +425,62 @@ def test_the_universe_of_ids_names_the_noise_of_private_releases_alone():
         block = Block(graph(num_ids=num_ids), "mine", [0], 1, release=kind, secret="s")
         found.add(json.dumps(block.noise_stream(0, "aggregation")))
     assert len(names["private"]) == 2 and len(names["reproduction"]) == 1
+
+
+def test_another_study_of_a_dataset_is_a_second_release_too(tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    ledger.reserve(ENTRY, DATA, path)
+    with pytest.raises(GraphDPError, match="with other edges or nodes"):
+        ledger.reserve(ENTRY | {"noise": "z", "release": "t"}, {"files": ["g"]}, path)
+
+
+@pytest.mark.parametrize("basis", ["as_published", "as_implemented", "corrected"])
+def test_a_refuted_claim_is_refused_before_the_ledger(tmp_path, monkeypatch, basis):
+    monkeypatch.chdir(tmp_path)
+    entry = {"status": "refuted", "basis": basis, "adjacency": "node_add_remove"}
+    with pytest.raises(GraphDPError, match="the claim of node_add_remove is refuted"):
+        release(tmp_path, graph(), calibrations=[entry])
+    assert not (tmp_path / "private").exists()
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "value"),
+    [
+        ("target", "epsilon", 4.0), ("target", "delta", 1e-6), ("target", "noise_multiplier", 3.0),
+        ("target", "adjacency", "node_replace"), ("target", "basis", "as_published"),
+        ("settings", "epochs", 1), ("data", "fingerprint", "ba9876543210"),
+    ],
+)  # fmt: skip
+def test_the_statement_of_another_model_is_not_published(tmp_path, place, name, value):
+    its = card("mlp")
+    setting = its.settings("node")().model_dump(exclude_none=True)
+    io.save_npz(tmp_path / "0-0.npz", W=np.ones(2))
+    row = dict.fromkeys(COLUMNS, "") | {
+        "study": "s", "dataset": "d", "method": "mlp", "level": "node", "epsilon": "8",
+        "delta": 1e-5, "seed": 0, "hyperparameters": key(setting), "noise_multiplier": 2.0,
+        "checkpoint": "last", "study_seed": "1", "split": "shared by id", "graph": "0123456789ab",
+        "epsilon_basis": "corrected", "adjacency": "participant", "epsilon_status": "conditional",
+        "epsilons": "[]", "versions": "{}", "release": "private",
+        "model_sha256": io.sha256_file(tmp_path / "0-0.npz"),
+    }  # fmt: skip
+    pd.DataFrame([row]).to_csv(tmp_path / "0-0.csv", index=False)
+    stated = {
+        "target": {"epsilon": 8.0, "delta": 1e-5, "noise_multiplier": 2.0,
+                   "adjacency": "participant", "basis": "corrected"},
+        "settings": its.plan("node", setting), "data": {"fingerprint": "0123456789abcdef"},
+    }  # fmt: skip
+    other = copy.deepcopy(stated)
+    other[place][name] = value
+    (tmp_path / "8.md").write_text("stated")
+
+    def published(one, folder):
+        (tmp_path / "8.json").write_text(json.dumps([one]))
+        names = {"row": "row.csv", "model": "model.npz", "json": "s.json", "md": "s.md"}
+        to = {name: tmp_path / folder / file for name, file in names.items()}
+        publish.publish(tmp_path / "0-0.csv", tmp_path / "8", **to)
+        return len(list((tmp_path / folder).iterdir()))
+
+    assert published(stated, "own") == 4
+    with pytest.raises(GraphDPError, match=r"8\.json states the "):
+        published(other, "other")
+    assert not (tmp_path / "other").exists()

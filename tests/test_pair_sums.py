@@ -368,3 +368,20 @@ def test_what_the_drawn_noise_may_lose_covers_all_deviations():
 
 def test_rows_lose_the_chance_that_their_normals_are_farther_off():
     assert distributed(1.0, 1.0, 1, "sums").drawn_delta(2.0) == (1 + math.exp(2)) * 1e-25
+
+
+def test_every_party_may_cut_at_every_key_that_moves():
+    """A union over both: Δ² keys at most, and as many numbers of dummies at each as parties."""
+    one = norm.sf(pair_sums.TAIL)
+    for epsilon, square, parties in ((0.0, 1.0, 2), (2.0, 6.0, 3), (8.0, 200.0, 100)):
+        most = (1 + math.exp(epsilon)) * square * parties * one
+        lost = pair_sums.cut_loss(epsilon, square, parties)
+        assert lost == pytest.approx(most, rel=1e-9, abs=0)
+
+
+def test_what_the_cut_of_dummies_loses_is_of_the_squared_sensitivity():
+    """Counts are whole: so many keys move at most."""
+    bound = count_sensitivity("node_replace", 50)
+    counts = DistributedGaussian("numbers of pairs", bound, 1.0, 1, "counts", 4, 1, rows=False)
+    lost = pair_sums.cut_loss(2.0, 100.0, 4)
+    assert counts.drawn_delta(2.0) == pytest.approx(lost, rel=1e-12, abs=0)

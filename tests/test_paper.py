@@ -13,8 +13,11 @@ import scipy.stats
 from graphdp import config
 from graphdp.errors import GraphDPError
 from graphdp.paper import accuracy, cells, labels, printing, rows, select, tables
+from graphdp.paper.context import study_context
+from graphdp.privacy.plan import STATUSES
 from graphdp.privacy.protection import canonical_epsilon
 from graphdp.workflow import asked
+from graphdp.workflow.calibrations import calibrate_cell
 from paper_fixture import (
     attacks,
     context,
@@ -642,3 +645,41 @@ def test_published_numbers_are_checked(tmp_path):
     with pytest.raises(GraphDPError, match="no column artefact"):
         cells.read_published(tmp_path / "p.csv")
     assert len(cells.read_published(None)) == 0
+
+
+def test_notes_say_the_status_of_every_claim():
+    cell = {"method": "gap", "level": "node", "epsilon": "8", "epsilon_basis": "corrected",
+            "adjacency": "participant", "delta": 1e-5, "dataset": "pubmed"}  # fmt: skip
+    told = labels.notes([cell | {"epsilon_status": one} for one in STATUSES])
+    assert all(note.startswith("GAP-NDP: ε at node level, corrected, δ = 1e-5; ") for note in told)
+    assert [note.rpartition("; ")[2] for note in told] == [
+        "conditional.", "proven.", "refuted, ε that holds: none.",
+    ]  # fmt: skip
+
+
+def test_what_was_calibrated_is_known_by_its_target():
+    """The ε that the noise has lies below it, by up to 1 %, and names no cell."""
+    (entry,) = calibrate_cell("cora", "gap", "edge", "4.0", [{"hops": 2}], [100], 300, "auto")
+    (found,) = study_context({"study": "s"}, {}, [[entry | {"epsilon": 3.97}]])["calibrations"]
+    assert (found["dataset"], found["method"], found["epsilon"]) == ("cora", "gap", "4")
+    assert found["epsilon_autodp"] == 3.97
+    assert found["epsilon_dp_accounting"] > 4  # Rényi DP, looser
+
+
+def test_of_models_with_several_deltas_the_weakest_stands_for_the_cell():
+    """With a split per seed δ = "auto" follows each one's number of training nodes."""
+    frame = _small(k1=[(0.6, 0.6)] * 3).assign(delta=[1e-7, 1e-5, 1e-6])
+    best, _ = select.select_best(frame)
+    assert select.summarise(best)["delta"].item() == 1e-5
+
+
+def test_of_several_statuses_the_weakest_speaks_for_a_line():
+    cell = {"level": "edge", "epsilon": "4", "epsilon_basis": "corrected", "delta": 1e-7,
+            "adjacency": "edge_directed"}  # fmt: skip
+    statuses = ("refuted", "conditional", "proven")
+    own = {one: tables.claim_label([cell | {"epsilon_status": one}]) for one in statuses}
+    assert len(set(own.values())) == 3
+    for i, worse in enumerate(statuses):
+        for better in statuses[i:]:
+            both = [cell | {"epsilon_status": one} for one in (better, worse)]
+            assert tables.claim_label(both) == tables.claim_label(both[::-1]) == own[worse]

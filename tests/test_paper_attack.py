@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from graphdp.errors import GraphDPError
@@ -129,3 +130,11 @@ def test_a_file_of_something_else_is_refused(tmp_path):
     (tmp_path / "x.csv").write_text("study,dataset\ns,d\n")
     with pytest.raises(GraphDPError, match=r"attacks\.csv"):
         read_attacks(tmp_path / "x.csv")
+
+
+def test_rows_of_another_attack_are_not_in_table_3(tmp_path):
+    rows = read_attacks(synthetic_attacks(tmp_path / "a.csv", ["facebook"]))
+    other = rows.assign(attack="another", auc=0.99)
+    own = context("facebook")
+    both = table3(pd.concat([rows, other], ignore_index=True), own)
+    pd.testing.assert_frame_equal(both, table3(rows, own))

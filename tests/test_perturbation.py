@@ -441,3 +441,19 @@ def test_lap_graph_runs_on_as_many_edges_as_there_may_be(monkeypatch):
         ends = pairs.ends(np.sort(rng.choice(pairs.count, edges, replace=False)))
         graph = csr_from_edges(*ends, 40, symmetrise=True)
         assert len(draw(graph, "lap_graph", 1)[1]) == 10
+
+
+@pytest.mark.parametrize(
+    ("kind", "answers"), [("asymmetric", "asymmetric_probabilities"), ("lap_graph", "_largest")]
+)
+def test_each_part_is_drawn_with_the_epsilon_of_its_name(kind, answers, monkeypatch):
+    told, count, reply = [], perturbation.noisy_count, getattr(perturbation, answers)
+    place = {"asymmetric": 0, "lap_graph": 2}[kind]
+    monkeypatch.setattr(
+        perturbation, "noisy_count", lambda *a: (told.append(("density", a[1])), count(*a))[1]
+    )
+    monkeypatch.setattr(
+        perturbation, answers, lambda *a: (told.append(("link", a[place])), reply(*a))[1]
+    )
+    perturb(*random_graph(60, 40), kind, {"link": 3.0, "density": 0.25}, Coins("x"), 10**7)
+    assert told == [("density", 0.25), ("link", 3.0)]

@@ -16,7 +16,7 @@ from graphdp.privacy.composition import composed_epsilon, epsilon_at, parts, sma
 from graphdp.privacy.mechanisms.without_replacement_dpsgd import WithoutReplacementSteps
 from graphdp.privacy.plan import Composition, PoissonDPSGD
 from graphdp.privacy.selection import composition_epsilon, search_epsilon
-from graphdp.workflow.calibrations import calibration_plan
+from graphdp.workflow.calibrations import calibrate_cell, calibration_plan
 
 NODE = {
     "hops": 2,
@@ -649,3 +649,18 @@ def test_conversion_is_the_accountants():
     curve = accounting.autodp_rdp_curve(composition, 1.3)
     expected, _ = accounting.autodp_rdp_epsilon(composition, 1.3, 1e-5)
     assert smallest_epsilon(curve, 1e-5) == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_refuted_claim_is_read_as_no_epsilon():
+    """Rows keep the number that it claims apart."""
+    plan = {"hops": 2, "max_degree": 20, "epochs": 2, "batch_size": 64, "max_grad_norm": 1.0,
+            "encoder": True}  # fmt: skip
+    (entry,) = calibrate_cell("g", "gap", "node", "8", [plan], [1000], 5000, "auto")
+    found = {(one["basis"], one["adjacency"]): one for one in entry["epsilons"]}
+    claim = found["as_published", "node_add_remove"]
+    assert (claim["status"], claim["epsilon"]) == ("refuted", "none")
+    assert claim["claimed_epsilon"] == pytest.approx(8, rel=1e-3)
+    for one in entry["epsilons"]:
+        held = one["status"] != "refuted" and one["claimed_epsilon"] != "inf"
+        assert one["epsilon"] == (one["claimed_epsilon"] if held else "none")
+    assert found["corrected", "participant"]["epsilon"] == pytest.approx(8, rel=1e-3)

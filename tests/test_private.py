@@ -21,7 +21,7 @@ from graphdp.data.loaders import RawGraph
 from graphdp.data.preprocess import build
 from graphdp.errors import GraphDPError
 from graphdp.methods.block import Block
-from graphdp.workflow import publish
+from graphdp.workflow import model_rows, publish
 from project_fixture import Project
 
 NODE = {
@@ -603,3 +603,19 @@ def test_what_is_not_released_says_so_in_private(entry, changes, message, tmp_pa
     assert re.search(r"(?<![\w./:-])300(?![\w./:-])", said) is None
     assert not os.path.exists(tmp_path / "project/private/ledger.jsonl")
     assert not list((project.folder / "results").glob("*"))
+
+
+OF_THE_MACHINE = {"cpu_seconds", "wall_seconds", "peak_rss_mb", "train_accuracy", "curves"}
+
+
+OF_LABELS = {
+    "val_accuracy", "test_accuracy", "test_precision", "test_precision_weighted", "best_epoch",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("level", "labels"), [("edge", False), ("k5", True), ("node", True)])
+def test_nothing_that_reads_labels_is_released_where_nodes_are_protected(level, labels):
+    assert set(model_rows._unpublished(level)) == OF_THE_MACHINE | (OF_LABELS if labels else set())
+    model = SimpleNamespace(parameters={"W": np.ones(2)}, predictions=np.zeros(3, np.int16))
+    found = model_rows.released_arrays(SimpleNamespace(level=level), model)
+    assert set(found) == {"W"} | ({"predictions"} if not labels else set())

@@ -332,3 +332,33 @@ def _found_in_a_browser(report, folder, width, scheme):
     told = re.search(r'<pre id="found">(.*)\n</pre>', result.stdout, flags=re.DOTALL)
     assert told, result.stdout[-2000:] + result.stderr[-2000:]
     return json.loads(told[1].replace("&gt;", ">").replace("&lt;", "<").replace("&amp;", "&"))
+
+
+CALIBRATED = {
+    "dataset": "pubmed", "method": "gap", "level": "node", "epsilon": "8", "delta": 1e-5,
+    "noise_multiplier": 3.125, "hyperparameters": {"hops": 2, "max_degree": 50},
+    "epsilon_autodp": 7.75, "epsilon_dp_accounting": 7.875, "basis": "as_published",
+    "adjacency": "node_add_remove", "status": "refuted", "assumptions": [],
+}  # fmt: skip
+
+
+CLAIMED = "claimed ε = 8 (node level, as published, δ = 1e-5; refuted, ε that holds: none)"
+
+
+def test_what_was_calibrated_stands_with_each_accountants_epsilon():
+    (line,) = page_of._calibration([CALIBRATED]).to_dict("records")
+    assert line == {
+        "dataset": "pubmed", "method": "GAP-NDP", "calibrated for": CLAIMED,
+        "adjacency": "node add remove", "setting": "hops 2, max_degree 50",
+        "noise multiplier": "3.125", "same ε by autodp": "7.75", "by dp-accounting (RDP)": "7.875",
+    }  # fmt: skip
+
+
+def test_a_cell_without_a_result_has_the_label_of_its_claim():
+    cell = CALIBRATED | {
+        "epsilon_basis": "as_published", "epsilon_status": "refuted", "missing_reason": "no graph",
+    }  # fmt: skip
+    (line,) = page_of._missing(pd.DataFrame([cell])).to_dict("records")
+    assert line == {
+        "dataset": "pubmed", "method": "GAP-NDP", "privacy": CLAIMED, "reason": "no graph"
+    }  # fmt: skip

@@ -87,7 +87,7 @@ LABELS = np.random.default_rng(2).integers(0, CLASSES, NODES)
 @pytest.mark.parametrize(("symmetrise", "dropout"), [(True, 0.0), (False, 0.0), (False, 0.3)])
 def test_network_against_pyg_layer_by_layer(mp_layers, kind, symmetrise, dropout):
     """SAGEConv(aggr="sum", normalize, root_weight) and torch's layers with the same weights (and
-    masks: before SELU, but after it between convolutions, as PyG's `BasicGNN` has them): two members
+    masks: before SELU, but after it between convolutions, as in PyG's `BasicGNN`): two members
     side by side, outputs and gradients."""
     pytest.importorskip("torch_geometric")
     from torch_geometric.nn import SAGEConv
@@ -1041,3 +1041,18 @@ def test_node_level_keeps_the_last_epoch_whatever_the_study_says():
     assert card("sage").checkpoint("edge", "best_validation") == "best_validation"
     assert card("gap").checkpoint("node", "best_validation") == "best_validation"
     assert card("gap").checkpoint("node", "last") == "last"
+
+
+def test_perturbations_at_another_epsilon_share_no_coins(small, monkeypatch):
+    """Also at one target ε, where the noise is set for another analysis (`calibrate_for`)."""
+    (setting,) = edge_settings(perturbation=["edge_rand"])
+    block, names = make_block(small, "edge", [setting], seeds=(0,)), []
+    monkeypatch.setattr(sage, "Coins", lambda *name: names.append(name))
+    monkeypatch.setattr(sage.perturbation, "perturb", lambda *a, **k: None)
+    for factor in (1, 2):
+        (entry,) = block.calibrations
+        more = entry | {"noise_multiplier": factor * entry["noise_multiplier"]}
+        sage.perturb(
+            dataclasses.replace(block, calibrations=[more]), [release_settings("edge", setting)]
+        )
+    assert len(names) == 2 and names[0] != names[1]

@@ -318,3 +318,25 @@ def test_known_rows_of_this_project_are_read_with_their_seal(project):
     path.write_text("".join(lines[:3]))  # at the end of a line
     with pytest.raises(GraphDPError, match=r"rows.csv was altered or cut"):
         KnownIndex([path], "tiny")
+
+
+def test_what_a_private_release_reads_is_checked_as_well():
+    for path in ("results/tiny/fit/0-0.csv", "private/mine/fit/0-0.csv"):
+        io.write_text(path, "made")
+        seals.write(path, "0123")
+        seals.check_inputs([path], {path: "0123"})
+        with pytest.raises(GraphDPError, match=f"{path} is of another configuration"):
+            seals.check_inputs([path], {path: "4567"})
+        cut(Path(path))
+        with pytest.raises(GraphDPError, match=f"{path} was altered or cut"):
+            seals.check_inputs([path], {})
+
+
+def test_a_folder_that_lost_a_file_is_not_whole():
+    folder = Path("results/tiny/statements/small")
+    for name in ("a.json", "deep/b.json"):
+        io.write_text(folder / name, name)
+    seals.write(folder)
+    (folder / "deep/b.json").unlink()
+    with pytest.raises(GraphDPError, match=r"small is incomplete \(deep/b.json\)"):
+        seals.check(folder)

@@ -183,3 +183,72 @@ def test_a_job_that_does_not_end_and_a_slurm_that_does_not_answer_are_one_line(s
 def test_a_folder_without_slurm_jobs_asks_nobody(slurm, tmp_path, monkeypatch):
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("asked"))
     assert orphans.cancel(tmp_path) == []
+
+
+SEALED = {"preprocess", "stage", "bundle", "attack", "collect"}
+
+
+class Wildcards(dict):
+    """What Snakemake gives a function."""
+
+    __getattr__ = dict.__getitem__
+
+
+def test_every_job_names_its_code_and_what_its_result_is_made_of(rules):
+    """By the one Snakemake runs it again when the library is edited; by the other its seal tells
+    results of another configuration where Snakemake has no records."""
+    for name, rule in rules["all"].items():
+        given = set(rule.params.keys())
+        assert ("code" in given) == (name != "audit"), name  # which looks each time
+        assert ("sealed" in given) == (name in SEALED), name
+
+
+@pytest.fixture(scope="module")
+def names():
+    """What stands in the Snakefile of the demo."""
+    before = os.getcwd()
+    with SnakemakeApi(OutputSettings()) as api:
+        loaded = api.workflow(
+            resource_settings=ResourceSettings(cores=1),
+            config_settings=ConfigSettings(config={}),
+            snakefile=ROOT / "Snakefile",
+            workdir=ROOT,
+        )._workflow
+        found = loaded.globals
+    os.chdir(before)
+    return found
+
+
+def test_what_a_stage_reads_must_be_of_its_configuration(names):
+    made, grid = names["MADE"], names["GRID"]
+    reading = [(place, unit) for place, unit in grid.units.items() if grid.reads(unit)]
+    assert reading
+    for (stage, place), unit in reading:
+        (block,) = made.blocks(grid.cell(unit.cells[0]))[:1]
+        suffix = unit.stage.store[2]
+        wildcards = Wildcards(stage=stage, place=place, block=block, suffix=suffix)
+        sealed, inputs = names["stage_sealed"](wildcards), names["stage_inputs"](wildcards)
+        assert set(sealed["read"]) == {inputs["graph"], *inputs["results"]}
+        assert all(sealed["read"].values()) and len(inputs["results"]) > 0
+
+
+def test_the_ledger_is_told_the_code_of_every_job_that_makes_a_release(tmp_path):
+    """Of the graph as well: with other code that makes it, it would be another release."""
+    folder, before = Project(tmp_path, PRIVATE).folder, os.getcwd()
+    known = yaml.safe_load((folder / "config/datasets.yaml").read_text())
+    known["datasets"]["mine"] = MINE
+    (folder / "config/datasets.yaml").write_text(yaml.safe_dump(known))
+    cli.main(["key", str(folder / "key")])
+    with SnakemakeApi(OutputSettings()) as api:
+        names = api.workflow(
+            resource_settings=ResourceSettings(cores=1),
+            config_settings=ConfigSettings(config=PRIVATE),
+            snakefile=folder / "Snakefile",
+            workdir=folder,
+        )._workflow
+        told = names.globals["released_with"]("mine")
+    os.chdir(before)
+    units = [f"{unit.stage.name} {unit.place}" for unit in names.globals["GRID"].units.values()]
+    assert set(told["code"]) == {*units, "preprocess"} and len(units) == len(told["parameters"]) > 0
+    assert all(len(digest) == 16 for digest in told["code"].values())
+    assert told["graph"].startswith("private/") and told["manifest"].startswith("private/")

@@ -20,9 +20,10 @@ import pandas as pd
 import pytest
 import yaml
 
+from graphdp import seals
 from graphdp.privacy import calibrated
 from graphdp.privacy.statement_form import read_statements
-from project_fixture import SNAKEMAKE, Project
+from project_fixture import SNAKEMAKE, Project, dry_run
 
 STUDY = {
     "study": "tiny",
@@ -744,3 +745,20 @@ def test_in_the_demo_the_graph_helps_nodes_too(tmp_path):
     assert list(lead.index) == [4, 8, 16]
     assert lead[16] > 3 and lead.is_monotonic_increasing
     assert best["gap", "edge", 4] - best["mlp", "none", math.inf] > 5
+
+
+def test_attacks_of_another_configuration_are_refused_without_records(tmp_path, monkeypatch):
+    project = Project(tmp_path, STUDY)
+    attack = {
+        "nodes_per_class": 100, "entries": [{"method": "mlp", "level": "none", "epochs": 5}],
+    }  # fmt: skip
+    project.configure(experiments={}, attacks={"nmi": attack}, tables=["table3"], figures=[])
+    monkeypatch.chdir(tmp_path)
+    made = tmp_path / "results/tiny/attacks/small/mlp/none/inf/nmi/0-1.csv"
+    made.parent.mkdir(parents=True)
+    made.write_text("study\n")
+    seals.write(made.relative_to(tmp_path), "of another")
+    words = project.command()[len(SNAKEMAKE) - 2 :]
+    said = dry_run(words, tmp_path, **project.environment)
+    assert said.returncode == 1
+    assert "0-1.csv is of another configuration, of which Snakemake" in said.stdout + said.stderr

@@ -184,8 +184,8 @@ class Study(Strict):
         "by_id",
         description="by_id: each node's side follows from its own id, whichever other nodes there "
         "are; or published: exact shares of a permutation, in which a node more or less moves many "
-        "others (GAP's, which shipped rows have); or torch: published, with the very permutation of "
-        "DPDGC's authors",
+        "others (GAP's, which shipped rows have); or torch: published, with the permutation that "
+        "DPDGC's authors draw",
     )
     split_fractions: dict[Name, Fractions] = Field(
         {},

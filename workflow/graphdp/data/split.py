@@ -25,8 +25,9 @@ def split_of(graph: Graph, study_seed: int, rule: str, seed: int) -> Split:
     """The split of repeat `seed`: equal arguments give equal splits.
 
     rule: "shared" (every repeat has that of seed 0) or "per_seed"; then " by id", " by torch", or
-    nothing for the published way with numpy's permutation; then, where they are not GAP's, the shares of training, validation and test
-    nodes: "shared by id", "per_seed 0.025/0.025/0.95" (DPDGC's block models).
+    nothing for the published way with numpy's permutation; then, where they are not GAP's, the
+    shares of training, validation and test nodes: "shared by id", "per_seed 0.025/0.025/0.95"
+    (DPDGC's block models).
 
     Raises:
         GraphDPError: another rule, shares that are none, or one of the three sets would be empty.

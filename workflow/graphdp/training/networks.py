@@ -278,8 +278,8 @@ class Sage:
         Hᵏ = selu(norm(unit(W_k Aᵀ Hᵏ⁻¹ + b_k + V_k Hᵏ⁻¹)))   k = 1..K; unit: rows over their norm
         logits = head(Hᴷ)
 
-    Dropout, if any, is between norm and SELU in H⁰ and Hᴷ, and after the SELU of the layers between,
-    as the authors' code has it (core/models/sage.py: PyG's `BasicGNN`, whose last layer is plain).
+    Dropout, if any, is between norm and SELU in H⁰ and Hᴷ, and after the SELU of the layers
+    between, as in the authors' code (core/models/sage.py: PyG's `BasicGNN` and a last layer).
 
     A[u, v] = 1 when u sends to v. GAP, section 7.2, "Model implementation details"; the layer is
     PyG's `SAGEConv(aggr="sum", normalize=True, root_weight=True)`, as in the authors' code. The

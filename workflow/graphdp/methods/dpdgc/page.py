@@ -180,8 +180,8 @@ def came_out() -> str:
         f"As its code runs it {sum(one <= NEAR for one in off)} of {len(off)} printed cells within "
         f"{NEAR:g} points, at an ε that is refuted. With one that holds (edge level proven, else "
         f"conditional) better on {_listed(better)} for one neighbour, up to {lost:.1f} points "
-        f"worse at edge level, and at node level below MLP-DP and GAP, whose claim is refuted, on {below} of {len(GRAPHS)} "
-        "graphs"
+        f"worse at edge level, and at node level below MLP-DP and GAP, whose claim is refuted, on "
+        f"{below} of {len(GRAPHS)} graphs"
     )
 
 
