@@ -240,7 +240,7 @@ def test_what_a_graph_is_worth_and_what_a_model_takes():
         )
     ]
     text = re.sub(r"\s+", " ", TEXT)
-    assert f"on Computers (by {beyond[-1]:.1f} points at most)" in text
+    assert f"on Computers (there by {beyond[-1]:.1f} points at most)" in text
     own = rows[rows["dataset"] == "computers"]
     edge = own[own["level"] == "edge"]
     pages = rows[(rows["dataset"] == "facebook-pages") & (rows["level"] == "edge")]

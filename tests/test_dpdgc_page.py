@@ -80,7 +80,7 @@ def test_how_near_the_authors_code_is_to_print():
     chameleon = [gap for cell, gap in off_print().items() if cell[::2] == ("chameleon", "none")]
     assert (min(chameleon), max(chameleon)) == pytest.approx((4, 10), abs=0.5)
     assert len(chameleon) == 4
-    assert "On Chameleon every method without noise in training is some four to ten points" in TEXT
+    assert "On Chameleon every method without noise in training is four to ten points above" in TEXT
 
 
 def test_what_is_not_as_printed_is_listed_with_what_is_said_of_it():
@@ -90,17 +90,12 @@ def test_what_is_not_as_printed_is_listed_with_what_is_said_of_it():
     lines = [line for line in page.not_as_printed() if line.startswith("| ")][2:]
     assert len(lines) == len(far)
     shown = [line.split(" | ") for line in lines]
-    gaps = [float(cells[3].split()[0]) - float(cells[4].split()[0]) for cells in shown]
+    gaps = [float(cells[3].split()[0]) - float(cells[5].split()[0]) for cells in shown]
     assert sorted(gaps) == pytest.approx(sorted(far.values()), abs=0.11)
-    explained = {cell[:3] for cell in page.EXPLAINED}
-    assert explained < {cell[:3] for cell in far}, "what is as printed needs no explanation"
-    unexplained = {cell[:3] for cell in far} - explained
-    assert unexplained == {
-        ("cora", "sage", "edge"), ("cora", "sage", "node"), ("computers", "sage", "edge"),
-        ("squirrel", "sage", "none"),
-        ("chameleon", "gap", "none"), ("chameleon", "gap", "edge"),
-    }  # fmt: skip
-    assert sum(cells[5] == "no |" for cells in shown) == len(unexplained)
+    assert {cell[:3] for cell in page.EXPLAINED} < {cell[:3] for cell in far}
+    unexplained = {(cells[0].strip("| "), cells[1]) for cells in shown if cells[6] == "no |"}
+    assert unexplained == {("Cora", "SAGE-NDP"), ("Squirrel", "SAGE-∞")}
+    assert "what is left is SAGE on Squirrel and DP-SAGE on Cora" in TEXT
 
 
 def test_dp_sage_on_photo():
@@ -153,11 +148,20 @@ def test_what_an_epsilon_that_holds_costs_at_k_neighbour_and_node_level():
     for graph in GRAPHS:
         ours = mean(graph, "dpdgc", "node", 16)
         assert ours < min(mean(graph, other, "node", 16) for other in ("mlp", "gap"))
-    assert (
+    told = (
         "better on Cora and Pubmed for one neighbour and for five, where Poisson samples with "
-        "exact group accounting need less noise, and within a point on Chameleon and Photo for "
-        "one; worse on every graph for 25; and at node level below MLP-DP and GAP on every graph"
-    ) in TEXT
+        "exact group accounting need less noise (by {} and {} points for one, {} and {} for five). "
+        "For one it is within a point on Chameleon and Photo, and loses {:.0f} to {:.0f} on "
+        "Computers, Squirrel and berkeley13; for five about two on Photo and Computers, {:.0f} to "
+        "{:.0f} on Squirrel, Chameleon and berkeley13; for 25 on every graph. At node level it is "
+        "below MLP-DP and GAP (whose claim is refuted) on every graph"
+    )
+    gained = [f"{apart(g, k)[0]:.1f}" for k in ("k1", "k5") for g in ("cora", "pubmed")]
+    schools, few = "berkeley13-connected", ("computers", "squirrel", "berkeley13-connected")
+    one = [-apart(graph, "k1")[0] for graph in few]
+    five = [-apart(graph, "k5")[0] for graph in ("squirrel", "chameleon", schools)]
+    assert told.format(*gained, min(one), max(one), min(five), max(five)) in TEXT
+    assert all(1.5 < -apart(graph, "k5")[0] < 2.5 for graph in ("photo", "computers"))
 
 
 def test_what_an_epsilon_that_holds_costs_at_edge_level():
@@ -191,7 +195,7 @@ def test_what_readme_says_is_that_of_the_rows():
     said = page.came_out()
     assert "better on Cora and Pubmed for one neighbour" in said
     assert f"up to {max(cost(graph, 'edge', 1) for graph in GRAPHS):.1f} points worse" in said
-    assert "at node level below MLP-DP and GAP on 7 of 7 graphs" in said
+    assert "at node level below MLP-DP and GAP, whose claim is refuted, on 7 of 7 graphs" in said
     assert said in (ROOT / "README.md").read_text()
 
 
@@ -309,15 +313,15 @@ def test_what_can_be_read_of_the_papers_block_models():
     ) in TEXT
 
 
-def test_chunks_do_not_explain_what_is_off():
+def test_chunks_make_little_difference():
     rows = pd.read_csv(ROOT / "workflow/report/randedge-chunks-rows.csv.gz")
     assert set(rows.groupby("dataset").size()) == {10} and rows["dataset"].nunique() == 6
     printed = PUBLISHED.query("method == 'sage' and level == 'edge'").set_index("dataset")["mean"]
     below = printed - 100 * rows.groupby("dataset")["test_accuracy"].mean()
-    entries = printed["cora"] - mean("cora", "sage", "edge", 1)
+    computers, cora = (printed[g] - mean(g, "sage", "edge", 1) for g in ("computers", "cora"))
     assert (
-        f"Computers stays {below['computers']:.1f} points below print, and Cora "
-        f"{below['cora']:.1f} (entry by entry {entries:.1f})"
+        f"in chunks Computers is {below['computers']:.1f} points below print and Cora "
+        f"{below['cora']:.1f}, entry by entry {computers:.1f} and {cora:.1f}."
     ) in TEXT
 
 
@@ -339,61 +343,27 @@ def test_labels_and_seeds_of_the_pictures():
     assert "δ is 1e-5 to 1e-7 at edge level, 1e-4 or 1e-5 at k-neighbour and node level" in TEXT
 
 
-def test_what_ten_splits_say_of_cells_that_are_off_print():
-    """Each model has a split of its own."""
-    rows = read_rows(ROOT / "workflow/report/dpdgc-splits-rows.csv.gz")
-    assert set(rows["split"]) == {"per_seed"}
+def test_cells_that_are_off_print_on_the_authors_split():
+    """The table's column is of the study on that split, and says "yes" where it is near print."""
+    rows = read_rows(ROOT / "workflow/report/dpdgc-authors-split-rows.csv.gz")
+    assert set(rows["split"]) == {"shared by torch"} and set(rows["study_seed"]) == {"12345"}
+    assert rows.groupby(["dataset", "method", "level", "hyperparameters"]).size().eq(10).all()
     best, _ = select_best(rows)
-    cells = 100 * best.groupby(["dataset", "method", "level"])["test_accuracy"].agg(["mean", "std"])
-    assert best.groupby(["dataset", "method", "level"])["seed"].nunique().eq(10).all()
-
-    def told(*cell):
-        return "{:.1f} ± {:.1f}".format(*cells.loc[cell])
-
-    def printed(graph, method, level):
-        (found,) = PUBLISHED.query(
-            f"dataset == '{graph}' and method == '{method}' and level == '{level}'"
-        )["mean"]
-        return found
-
-    half = "about half way to the printed {:.1f} and {:.1f}"
-    mlp, own = ("chameleon", "mlp", "none"), ("chameleon", "dpdgcofficial", "none")
-    for cell in (mlp, own):
-        one = mean(*cell, float("inf"))
-        assert (one - cells.loc[cell, "mean"]) / (one - printed(*cell)) == pytest.approx(
-            0.5, abs=0.06
-        )
-    assert (
-        f"the MLP has {told(*mlp)} % and DPDGC as implemented {told(*own)}, "
-        + half.format(printed(*mlp), printed(*own))
-    ) in TEXT
-    gap, edge = ("chameleon", "gap", "none"), ("chameleon", "gap", "edge")
-    assert f"GAP has {told(*gap)} there, printed {printed(*gap):.1f}" in TEXT
-    assert f"GAP has {told(*edge)} on Chameleon, printed {printed(*edge):.1f}" in TEXT
-    sage = [(graph, "sage", "none") for graph in ("chameleon", "squirrel")]
-    edges = [(graph, "sage", "edge") for graph in ("cora", "computers")]
-    for cells_of, words in (
-        (sage[:1], "SAGE comes over a third of the way, to {}, printed {}."),
-        (sage[1:], "and SAGE {} on Squirrel, printed {};"),
-        (edges, "SAGE {} on Cora, printed {}, and {} on Computers, printed {}"),
-    ):
-        shown = [x for cell in cells_of for x in (told(*cell), f"{printed(*cell):.1f}")]
-        assert words.format(*shown) in TEXT
-    one = mean(*sage[0], float("inf"))
-    way = (one - cells.loc[sage[0], "mean"]) / (one - printed(*sage[0]))
-    assert 1 / 3 < way < 0.4
-    for cell in (gap, edge, *sage, *edges):  # which the one split does not explain
-        assert abs(cells.loc[cell, "mean"] - printed(*cell)) > 2.5
-    private = rows[rows["level"] == "edge"].drop_duplicates(["dataset", "delta"])
-    assert private.groupby("dataset")["delta"].first().to_dict() == {
-        "chameleon": 1e-5,
-        "cora": 1e-5,
-        "computers": 1e-6,
-    }
-    labels = rows.loc[rows["level"] == "edge", ["epsilon_basis", "adjacency", "epsilon_status"]]
-    assert set(labels.itertuples(index=False, name=None)) == {
-        ("as_published", "edge_directed", "proven")
-    }
+    cells = 100 * best.groupby(["dataset", "method", "level"])["test_accuracy"].mean()
+    lines = [line.strip("| ").split(" | ") for line in page.not_as_printed() if " | " in line][2:]
+    told, yes = {}, set()
+    titles = {title: graph for graph, title in page.GRAPHS.items()}
+    for graph, method, privacy, _, there, printed, why in lines:
+        level = {"EDP": "edge", "NDP": "node"}.get(method.rpartition("-")[2], "none")
+        name = method.split("-")[0].lower() + ("official" if "implemented" in method else "")
+        if there != "–":
+            told[titles[graph], name, level] = float(there.split()[0])
+            near = abs(float(there.split()[0]) - float(printed.split()[0])) <= 2.5
+            assert near == why.startswith("yes")
+            yes |= {(graph, method, privacy)} if near else set()
+    assert len(told) > 6 and len(yes) > 5
+    for cell, mean_there in told.items():
+        assert mean_there == pytest.approx(cells[cell], abs=0.06)
 
 
 def test_what_dp_sage_has_with_rows_clipped():

@@ -116,7 +116,7 @@ def test_overlap_rule_and_setting_hardly_matter_without_the_choice_of_neighbours
         for other in means
         if (one[0] == other[0]) != (one[1] == other[1])
     ]
-    told = re.search(r"the overlap rules\s+differ by at most (\d\.\d) points", TEXT)
+    told = re.search(r"the\s+overlap\s+rules\s+differ\s+by at most (\d\.\d) points", TEXT)
     assert float(told[1]) == round(max(apart), 1)
 
 

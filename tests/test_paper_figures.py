@@ -1,6 +1,7 @@
 """Figures and the report: what they show is checked on the Figure objects and the HTML itself."""
 
 import itertools
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,7 +15,17 @@ from PIL import Image
 from graphdp.errors import GraphDPError
 from graphdp.methods.gap import figures as gap
 from graphdp.methods.registry import cards
-from graphdp.paper import accuracy, figures, overview, report, rows, shipped, style, tables
+from graphdp.paper import (
+    accuracy,
+    figures,
+    overview,
+    remarks,
+    report,
+    rows,
+    shipped,
+    style,
+    tables,
+)
 from graphdp.paper.legend import joined as one_name
 from graphdp.paper.panels import draw_line, set_ticks, summary_of
 from graphdp.paper.plots import accuracy_figure
@@ -566,3 +577,28 @@ def test_a_footnote_has_two_lines_and_the_rest_stands_beside(columns, tmp_path):
     svg = (tmp_path / "a.svg").read_text()
     assert report.beside(svg) == f" Of this picture: {style.beside(figure)}."
     assert report.beside(svg.replace("dc:description", "dc:title")) == ""
+
+
+def test_of_refuted_claims_it_is_said_what_is_known_of_participants():
+    def cell(method, *held):
+        analyses = [
+            {"adjacency": name, "basis": "corrected", "status": "conditional", "epsilon": epsilon}
+            for name, epsilon in held
+        ]
+        return {"method": method, "level": "node", "epsilon": "8", "epsilon_status": "refuted",
+                "epsilons": json.dumps(analyses)}  # fmt: skip
+
+    def told(*cells):
+        return remarks.of_refuted(pd.DataFrame(cells))
+
+    none = "refuted claims: no ε is known to hold"
+    one = cell("gap", ("node_replace", 30.0), ("participant", 7.999))
+    larger, lost = cell("sage", ("participant", 16.8)), cell("sage", ("participant", "none"))
+    assert told(cell("gap")) == told(larger) == told(lost) == none
+    assert (
+        told(one, larger)
+        == told(one)
+        == (f"{none} under that adjacency; for a participant that of GAP-NDP holds (conditional)")
+    )
+    assert told(one, cell("gap")) == none  # of all of a method's or of none
+    assert told(one | {"epsilon_status": "conditional"}) == ""

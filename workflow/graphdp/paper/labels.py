@@ -203,6 +203,17 @@ _VERDICTS = {
 }
 
 
+def held_under(cell: Mapping, adjacency: str) -> dict | None:
+    """The analysis of a cell (of its `epsilons`, the rows' JSON) by which its ε holds under another
+    adjacency than its claim's: it is not refuted, and its ε at most the claimed one."""
+    for analysis in json.loads(cell.get("epsilons") or "[]"):
+        epsilon = math.inf if analysis["epsilon"] == "none" else float(analysis["epsilon"])
+        held = math.isfinite(epsilon) and epsilon <= float(cell["epsilon"])
+        if analysis["adjacency"] == adjacency and held:
+            return analysis
+    return None
+
+
 def notes(cells: list[Mapping]) -> list[str]:
     """The sentences that must stand under a table or figure: basis, adjacency, status and δ.
 

@@ -1,6 +1,5 @@
 """What figures say in words: the claims behind their ε, what is missing and why, their seeds."""
 
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from graphdp.paper.labels import (
     basis_text,
     covers_weights_alone,
     delta_text,
+    held_under,
     method_label,
     method_name,
     short_status,
@@ -105,7 +105,7 @@ def of_refuted(shown: pd.DataFrame) -> str:
     kept: dict[str, bool] = {}
     for cell in shown[shown["epsilon_status"] == "refuted"].to_dict("records"):
         label = method_label(cell["method"], cell["level"])
-        kept[label] = kept.get(label, True) and _holds_for_participants(cell)
+        kept[label] = kept.get(label, True) and held_under(cell, "participant") is not None
     if not kept:
         return ""
     if not any(kept.values()):
@@ -114,15 +114,6 @@ def of_refuted(shown: pd.DataFrame) -> str:
     return (
         "refuted claims: no ε is known to hold under that adjacency; for a participant that of "
         f"{held} holds (conditional)"
-    )
-
-
-def _holds_for_participants(cell: Mapping) -> bool:
-    return any(
-        analysis["adjacency"] == "participant"
-        and analysis["status"] == "conditional"
-        and float(analysis["epsilon"]) <= float(cell["epsilon"])
-        for analysis in json.loads(cell.get("epsilons") or "[]")
     )
 
 

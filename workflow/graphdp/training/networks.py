@@ -170,7 +170,8 @@ class Encoder:
     """GAP's encoder: an MLP of `layers` layers to `hidden` units, rows L2-normalised (this is the
     embedding), then (batch norm,) SELU and a linear head for the pre-training.
 
-    GAP section 4.1, equation 4; section 7.3: 2 layers, 16 hidden units.
+    GAP section 4.2, equations 3 to 5; section 7.3: 2 layers, 16 hidden units. That rows are
+    normalised before the head, and SELU, which equation 3 does not have, are the authors' code's.
     """
 
     in_features: int
@@ -195,7 +196,8 @@ class HopClassifier:
     """GAP's classifier: one linear base per hop 0..`hops`, outputs concatenated, rows of the
     concatenation L2-normalised, (batch norm,) SELU, linear head. Its input is (n, hops + 1, d).
 
-    GAP section 4.3, equations 10 to 12; section 7.3: 1 base layer, 1 head layer.
+    GAP section 4.4, equations 10 to 12; section 7.3: 1 base layer, 1 head layer. That rows of the
+    concatenation are normalised is the authors' code's.
     """
 
     hops: int

@@ -1,6 +1,5 @@
 """Panels of DPA-GNN's figures: lines of accuracies, a panel or a pair of panels for each graph."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ from matplotlib.figure import Figure
 from graphdp.methods.dpa.paper_tables import Line
 from graphdp.paper import style
 from graphdp.paper.cells import NO_METHOD, missing_reason, study_datasets
-from graphdp.paper.labels import delta_text
+from graphdp.paper.labels import delta_text, held_under
 from graphdp.paper.panels import (
     draw_line,
     empty_panel,
@@ -62,19 +61,12 @@ COLUMNS = [
 
 
 def _read_under(cell: Mapping, adjacency: str) -> list[dict]:
-    """The cell as the analyses under an adjacency read it whose ε is at most the claimed one."""
-    return [
-        {
-            **cell,
-            "epsilon_basis": analysis["basis"],
-            "adjacency": adjacency,
-            "epsilon_status": analysis["status"],
-        }
-        for analysis in json.loads(cell["epsilons"])
-        if analysis["adjacency"] == adjacency
-        and analysis["epsilon"] != "none"
-        and float(analysis["epsilon"]) <= float(cell["epsilon"])
-    ][:1]
+    """The cell with what is said of its ε there, if that holds."""
+    held = held_under(cell, adjacency)
+    if held is None:
+        return []
+    said = {"epsilon_basis": held["basis"], "epsilon_status": held["status"]}
+    return [{**cell, **said, "adjacency": adjacency}]
 
 
 def of_method(line: Line, name: str = "", **look: Any) -> Drawn:

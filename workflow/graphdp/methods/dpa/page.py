@@ -260,7 +260,8 @@ def overview() -> Panel:
         "DPA-GNN",
         places,
         pd.DataFrame(lines, columns=["place", "kind", "mean", "low", "high"]),
-        "target ε = 8 (participant; δ = 1e-5;\nwhat holds: corrected, conditional)",
+        "target ε = 8 (participant; δ = 1e-5, in the claim for each of\n"
+        "two streams; what holds: corrected, conditional)",
     )
 
 
