@@ -219,19 +219,6 @@ def names():
     return found
 
 
-def test_what_a_stage_reads_must_be_of_its_configuration(names):
-    made, grid = names["MADE"], names["GRID"]
-    reading = [(place, unit) for place, unit in grid.units.items() if grid.reads(unit)]
-    assert reading
-    for (stage, place), unit in reading:
-        (block,) = made.blocks(grid.cell(unit.cells[0]))[:1]
-        suffix = unit.stage.store[2]
-        wildcards = Wildcards(stage=stage, place=place, block=block, suffix=suffix)
-        sealed, inputs = names["stage_sealed"](wildcards), names["stage_inputs"](wildcards)
-        assert set(sealed["read"]) == {inputs["graph"], *inputs["results"]}
-        assert all(sealed["read"].values()) and len(inputs["results"]) > 0
-
-
 def test_the_ledger_is_told_the_code_of_every_job_that_makes_a_release(tmp_path):
     """Of the graph as well: with other code that makes it, it would be another release."""
     folder, before = Project(tmp_path, PRIVATE).folder, os.getcwd()
