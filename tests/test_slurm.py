@@ -38,26 +38,36 @@ def profile(name: str) -> dict:
     return yaml.safe_load((ROOT / f"profiles/{name}/config.yaml").read_text())
 
 
-@pytest.fixture(scope="module", params=["demo", "private"])
-def rules(request, tmp_path_factory) -> dict:
-    """The rules that run something: of a reproduction, and of a private release, which has more."""
-    folder, before = ROOT, os.getcwd()
-    if request.param == "private":
-        folder = Project(tmp_path_factory.mktemp("private"), PRIVATE).folder
+def loaded(name, parent):
+    """The workflow of the demo, or of a private release, in a new folder without results. What its
+    Snakefile defines (`globals`) is replaced where another one is loaded."""
+    config = PRIVATE
+    if name == "demo":
+        config = yaml.safe_load((ROOT / "config/config.yaml").read_text())
+    folder, before = Project(parent, config).folder, os.getcwd()
+    if name == "private":
         known = yaml.safe_load((folder / "config/datasets.yaml").read_text())
         known["datasets"]["mine"] = MINE
         (folder / "config/datasets.yaml").write_text(yaml.safe_dump(known))
         cli.main(["key", str(folder / "key")])
     with SnakemakeApi(OutputSettings()) as api:
-        loaded = api.workflow(
+        found = api.workflow(
             resource_settings=ResourceSettings(cores=1),
-            config_settings=ConfigSettings(config=PRIVATE if folder != ROOT else {}),
+            config_settings=ConfigSettings(config=config),
             snakefile=folder / "Snakefile",
             workdir=folder,
         )._workflow
-        found = {rule.name: rule for rule in loaded.rules if not rule.norun}
-        local = {name for name in found if name in loaded._localrules}
+        assert list(found.rules)  # now the Snakefile has been read
     os.chdir(before)
+    return found
+
+
+@pytest.fixture(scope="module", params=["demo", "private"])
+def rules(request, tmp_path_factory) -> dict:
+    """The rules that run something: of a reproduction, and of a private release, which has more."""
+    workflow = loaded(request.param, tmp_path_factory.mktemp(request.param))
+    found = {rule.name: rule for rule in workflow.rules if not rule.norun}
+    local = {name for name in found if name in workflow._localrules}
     assert ("release" in found) == (request.param == "private")
     return {"all": found, "local": local}
 
@@ -203,39 +213,25 @@ def test_every_job_names_its_code_and_what_its_result_is_made_of(rules):
         assert ("sealed" in given) == (name in SEALED), name
 
 
-@pytest.fixture(scope="module")
-def names():
-    """What stands in the Snakefile of the demo."""
-    before = os.getcwd()
-    with SnakemakeApi(OutputSettings()) as api:
-        loaded = api.workflow(
-            resource_settings=ResourceSettings(cores=1),
-            config_settings=ConfigSettings(config={}),
-            snakefile=ROOT / "Snakefile",
-            workdir=ROOT,
-        )._workflow
-        found = loaded.globals
-    os.chdir(before)
-    return found
+def test_what_a_stage_reads_must_be_of_its_configuration(tmp_path):
+    names = loaded("demo", tmp_path).globals
+    made, grid = names["MADE"], names["GRID"]
+    reading = [(place, unit) for place, unit in grid.units.items() if grid.reads(unit)]
+    assert reading
+    for (stage, place), unit in reading:
+        (block,) = made.blocks(grid.cell(unit.cells[0]))[:1]
+        suffix = unit.stage.store[2]
+        wildcards = Wildcards(stage=stage, place=place, block=block, suffix=suffix)
+        sealed, inputs = names["stage_sealed"](wildcards), names["stage_inputs"](wildcards)
+        assert set(sealed["read"]) == {inputs["graph"], *inputs["results"]}
+        assert all(sealed["read"].values()) and len(inputs["results"]) > 0
 
 
 def test_the_ledger_is_told_the_code_of_every_job_that_makes_a_release(tmp_path):
     """Of the graph as well: with other code that makes it, it would be another release."""
-    folder, before = Project(tmp_path, PRIVATE).folder, os.getcwd()
-    known = yaml.safe_load((folder / "config/datasets.yaml").read_text())
-    known["datasets"]["mine"] = MINE
-    (folder / "config/datasets.yaml").write_text(yaml.safe_dump(known))
-    cli.main(["key", str(folder / "key")])
-    with SnakemakeApi(OutputSettings()) as api:
-        names = api.workflow(
-            resource_settings=ResourceSettings(cores=1),
-            config_settings=ConfigSettings(config=PRIVATE),
-            snakefile=folder / "Snakefile",
-            workdir=folder,
-        )._workflow
-        told = names.globals["released_with"]("mine")
-    os.chdir(before)
-    units = [f"{unit.stage.name} {unit.place}" for unit in names.globals["GRID"].units.values()]
+    names = loaded("private", tmp_path).globals
+    told = names["released_with"]("mine")
+    units = [f"{unit.stage.name} {unit.place}" for unit in names["GRID"].units.values()]
     assert set(told["code"]) == {*units, "preprocess"} and len(units) == len(told["parameters"]) > 0
     assert all(len(digest) == 16 for digest in told["code"].values())
     assert told["graph"].startswith("private/") and told["manifest"].startswith("private/")

@@ -101,10 +101,15 @@ def table2() -> Iterator[str]:
                     shown.append(text)
                 if set(shown) != {"–"}:
                     yield f"| {place} | {line} | {' | '.join(shown)} |"
-            found = printed(graph, convolution)
-            if found:
-                shown = [f"{found[e]:.1f}" if e in found else "–" for e in EPSILONS]
-                yield f"| {place} | printed | {' | '.join(shown)} |"
+            yield from _printed_line(place, graph, convolution)
+
+
+def _printed_line(place: str, graph: str, convolution: str) -> Iterator[str]:
+    """The line of print in a table, where there is any."""
+    found = printed(graph, convolution)
+    if found:
+        shown = [f"{found[e]:.1f}" if e in found else "–" for e in EPSILONS]
+        yield f"| {place} | printed | {' | '.join(shown)} |"
 
 
 def by_neighbours() -> Iterator[str]:
@@ -244,12 +249,11 @@ def isolated() -> Iterator[str]:
     yield "| --- " * (2 + len(EPSILONS)) + "|"
     for convolution in ("gcn", "sage"):
         mine = rows[rows["hp_convolution"] == convolution].groupby("epsilon")["test_accuracy"]
-        ours, found = mine.apply(percent), printed("computers", convolution)
+        ours = mine.apply(percent)
         shown = [ours.get(str(epsilon), "–") for epsilon in EPSILONS]
         place = f"Computers with isolated nodes, {convolution.upper()}"
         yield f"| {place} | as its code runs it | {' | '.join(shown)} |"
-        shown = [f"{found[e]:.1f}" if e in found else "–" for e in EPSILONS]
-        yield f"| {place} | printed | {' | '.join(shown)} |"
+        yield from _printed_line(place, "computers", convolution)
 
 
 def ahead_of_none(rows: pd.DataFrame) -> tuple[int, int]:
