@@ -602,3 +602,8 @@ def test_of_refuted_claims_it_is_said_what_is_known_of_participants():
     )
     assert told(one, cell("gap")) == none  # of all of a method's or of none
     assert told(one | {"epsilon_status": "conditional"}) == ""
+    # As a table of accuracies has it, a column for each analysis.
+    read = cell("progap") | {"epsilon_corrected_participant": "8, conditional"}
+    assert told(read).endswith("for a participant that of ProGAP-NDP holds (conditional)")
+    for other in ("8.002, conditional", "none", ""):
+        assert told(read | {"epsilon_corrected_participant": other}) == none

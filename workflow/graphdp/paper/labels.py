@@ -204,13 +204,24 @@ _VERDICTS = {
 
 
 def held_under(cell: Mapping, adjacency: str) -> dict | None:
-    """The analysis of a cell (of its `epsilons`, the rows' JSON) by which its ε holds under another
-    adjacency than its claim's: it is not refuted, and its ε at most the claimed one."""
-    for analysis in json.loads(cell.get("epsilons") or "[]"):
+    """The analysis of a cell by which its ε holds under another adjacency than its claim's: it is
+    not refuted, and its ε at most the claimed one.
+
+    cell: with the rows' `epsilons` (JSON), or with a tidy table's columns (`reading_column`), whose
+    ε has four digits. Returns basis and status.
+    """
+    analyses = json.loads(cell.get("epsilons") or "[]")
+    reading = cell.get(reading_column("corrected", adjacency)) or "none"
+    if reading != "none":
+        epsilon, status = reading.split(", ")
+        analyses.append(
+            {"adjacency": adjacency, "basis": "corrected", "epsilon": epsilon, "status": status}
+        )
+    for analysis in analyses:
         epsilon = math.inf if analysis["epsilon"] == "none" else float(analysis["epsilon"])
         held = math.isfinite(epsilon) and epsilon <= float(cell["epsilon"])
         if analysis["adjacency"] == adjacency and held:
-            return analysis
+            return {"basis": analysis["basis"], "status": analysis["status"]}
     return None
 
 
