@@ -37,7 +37,7 @@ class Costs:
             taken = rows.groupby(["dataset", "method", "level", dearer])["cpu_seconds"].mean()
             for (graph, *kind), seconds in taken.items():
                 self._known[Kind(source, *kind), graph] = seconds
-        self._kinds, self._graphs = _fit(self._known)
+        self._fit = _Fit(self._known)
 
     def of(self, kind: Kind, graph: str) -> tuple[float, bool]:
         """CPU seconds (NaN where no model tells), and whether they are estimated.
@@ -47,40 +47,54 @@ class Costs:
         """
         if (kind, graph) in self._known:
             return self._known[kind, graph], False
-        return _estimate(self._kinds, self._graphs, kind, graph), True
+        return self._fit.estimate(kind, graph), True
 
     def knows(self, graph: str) -> bool:
         """Whether any model has run on a graph."""
-        return graph in self._graphs
+        return self._fit.knows(graph)
 
     def off_by(self, share: float, graphs: Collection[str]) -> float:
         """The factor within which this share of the known costs on some graphs is estimated, each
         from all others; NaN if none of them can be."""
-        off = []
-        for (kind, graph), seconds in self._known.items():
-            if graph in graphs:
-                rest = {p: s for p, s in self._known.items() if p != (kind, graph)}
-                estimate = _estimate(*_fit(rest), kind, graph)
-                off.append(abs(np.log(estimate) - np.log(seconds)))
+        off = [off for (_, graph), off in self._fit.off.items() if graph in graphs]
         off = [one for one in off if not np.isnan(one)]
         return float(np.exp(np.quantile(off, share))) if off else float("nan")
 
 
-def _estimate(
-    kinds: Mapping[Kind, float], graphs: Mapping[str, float], kind: Kind, graph: str
-) -> float:
-    return float(np.exp(kinds.get(kind, np.nan) + graphs.get(graph, np.nan)))
+class _Fit:
+    """log seconds = what the kind adds + what the graph adds, by least squares."""
 
+    def __init__(self, known: Mapping[tuple[Kind, str], float]):
+        names = [*dict.fromkeys(kind for kind, _ in known)]
+        names += dict.fromkeys(graph for _, graph in known)
+        self._column = {name: n for n, name in enumerate(names)}
+        places = np.array([self._place(*one) for one in known]).reshape(-1, len(names))
+        costs = np.log(list(known.values()))
+        left, sizes, right = np.linalg.svd(places, full_matrices=False)
+        there = sizes > 1e-9 * sizes.max(initial=0)
+        left, sizes, self._told = left[:, there], sizes[there], right[there]
+        self._added = self._told.T @ (left.T @ costs / sizes)
+        # A fit without a value is off it by its residual / (1 - its leverage) (Cook and Weisberg,
+        # Residuals and Influence in Regression, 1982, 2.2.1): one decomposition gives all of them.
+        alone = 1 - np.square(left).sum(axis=1)
+        off = np.full(len(known), np.nan)
+        np.divide(np.abs(costs - places @ self._added), alone, out=off, where=alone > 1e-9)
+        #: |log(estimate / cost)|, each estimated from all others; NaN where they say nothing of it.
+        self.off = dict(zip(known, off, strict=True))
 
-def _fit(known: Mapping[tuple[Kind, str], float]) -> tuple[dict[Kind, float], dict[str, float]]:
-    """Logarithms of a factor for each kind and each graph, by least squares."""
-    kinds = {kind: n for n, kind in enumerate(dict.fromkeys(kind for kind, _ in known))}
-    graphs = {graph: n for n, graph in enumerate(dict.fromkeys(graph for _, graph in known))}
-    places = np.zeros((len(known), len(kinds) + len(graphs)))
-    for row, (kind, graph) in enumerate(known):
-        places[row, kinds[kind]] = places[row, len(kinds) + graphs[graph]] = 1
-    found = np.linalg.lstsq(places, np.log(list(known.values())), rcond=None)[0]
-    return (
-        {kind: found[n] for kind, n in kinds.items()},
-        {graph: found[len(kinds) + n] for graph, n in graphs.items()},
-    )
+    def _place(self, kind: Kind, graph: str) -> np.ndarray:
+        place = np.zeros(len(self._column))
+        place[[self._column[kind], self._column[graph]]] = 1
+        return place
+
+    def knows(self, graph: str) -> bool:
+        return graph in self._column
+
+    def estimate(self, kind: Kind, graph: str) -> float:
+        """Seconds; NaN where nothing that ran on the graph leads to anything of the kind."""
+        if not (kind in self._column and graph in self._column):
+            return float("nan")
+        place = self._place(kind, graph)
+        if not np.allclose(self._told.T @ (self._told @ place), place):
+            return float("nan")
+        return float(np.exp(place @ self._added))
