@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
@@ -19,19 +20,21 @@ def in_the_project(monkeypatch):
     monkeypatch.chdir(ROOT)
 
 
+@cache
+def shipped() -> pd.DataFrame:
+    rows = pd.read_csv(ROOT / "workflow/report/progap-rows.csv.gz", low_memory=False)
+    settings = rows["hyperparameters"].map(json.loads)
+    flags = {name: [s.get(name, False) for s in settings] for name in ("layerwise", "history")}
+    return rows.assign(**flags)
+
+
 def selected(frozen=False, history=False, **where):
     """Mean test accuracy of the setting with the best mean validation accuracy, in percent."""
-    rows = pd.read_csv(ROOT / "workflow/report/progap-rows.csv.gz", low_memory=False)
+    rows = shipped()
+    rows = rows[(rows["layerwise"] == frozen) & (rows["history"] == history)]
     for column, value in where.items():
         text = column == "hyperparameters"
         rows = rows[rows[column].str.contains(value) if text else rows[column] == value]
-    settings = rows["hyperparameters"].map(json.loads)
-    rows = rows[
-        [
-            s.get("layerwise", False) == frozen and s.get("history", False) == history
-            for s in settings
-        ]
-    ]
     means = rows.groupby("hyperparameters")[["val_accuracy", "test_accuracy"]].mean()
     return 100 * means.loc[means["val_accuracy"].idxmax(), "test_accuracy"]
 
