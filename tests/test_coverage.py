@@ -145,6 +145,8 @@ def test_how_far_estimates_are_off_is_what_fits_without_each_cost_say():
         assert known.off_by(share, {*"uvwxyzabc", "lone"}) == pytest.approx(expected, rel=1e-6)
     assert np.isnan(known.of(costs.Kind("s", "gap", "none"), "a")[0])
     assert known.of(costs.Kind("s", "gap", "none"), "lone")[0] > 0
+    nothing = costs.Costs({"s": rows[:0]})
+    assert np.isnan(nothing.of(kind, "u")[0]) and np.isnan(nothing.off_by(0.5, {"u"}))
 
 
 def test_the_papers_own_graphs_and_stand_ins_without_models_appear():

@@ -68,7 +68,9 @@ class _Fit:
         names = [*dict.fromkeys(kind for kind, _ in known)]
         names += dict.fromkeys(graph for _, graph in known)
         self._column = {name: n for n, name in enumerate(names)}
-        places = np.array([self._place(*one) for one in known]).reshape(-1, len(names))
+        places = np.zeros((len(known), len(names)))
+        for row, one in zip(places, known, strict=True):
+            row[:] = self._place(*one)
         costs = np.log(list(known.values()))
         left, sizes, right = np.linalg.svd(places, full_matrices=False)
         there = sizes > 1e-9 * sizes.max(initial=0)
