@@ -94,7 +94,7 @@ rule all:
     default_target: True
     input:
         (
-            MADE.released_file()
+            MADE.released_files()
             if MADE.private
             else [
                 MADE.report_file(),

@@ -220,7 +220,8 @@ def test_nothing_left_names_the_cause():
 
 def test_edges_outside_the_graph_are_refused():
     for edge, node in (((0, 3), 3), ((-1, 0), -1)):
-        with pytest.raises(GraphDPError, match=rf"an edge names node {node} of 0\.\.2"):
+        message = rf"an edge names node {node} of 0\.\.2; edges name nodes by their row"
+        with pytest.raises(GraphDPError, match=message):
             build("toy", raw_graph([0, 1, 1], [edge]), Preprocessing())
 
 

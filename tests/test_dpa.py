@@ -547,6 +547,32 @@ def test_the_released_rows_are_the_sums_with_the_delivered_noise():
             assert not rows[made.split(0).test].any()
 
 
+def test_another_delta_draws_other_noise():
+    """If two releases had the same normals, at their two scales, sums would be left without noise.
+    What is left of independent ones has at least the deviation of one."""
+    made, setting = block(max_degree=3)
+    plan = card("dpa").plan("node", setting)
+    (entry,) = made.calibrations
+    (other,) = calibrate_cell(
+        "g", "dpa", "node", "8", [plan], [entry["num_train"]], made.graph.num_edges, 1e-9
+    )
+    drawn, stds = [], []
+    for calibration in (entry, other):
+        seen = []
+        one = replace(
+            made,
+            calibrations=[calibration],
+            observe=lambda phase, _, rows, found, seen=seen: seen.append(np.array(found)),
+        )
+        method.fit(one, [setting])
+        drawn.append(seen[0])
+        stds.append(calibrated.phases(calibration)[FIRST].run.noise_std)
+    first, second = drawn
+    assert stds[1] > 1.05 * stds[0]
+    left = first - (second - first) * stds[0] / (stds[1] - stds[0])
+    assert left.std() > stds[0]
+
+
 def test_an_observer_keeps_what_later_rounds_overwrite():
     """What is sent in a round is the function of what was released before it."""
     seen = []

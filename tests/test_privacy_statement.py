@@ -406,7 +406,7 @@ def test_statement_command_renders(files, node, edge, capsys):
     assert capsys.readouterr().out == f"{render_markdown(node)}\n---\n\n{render_markdown(edge)}"
 
 
-def test_compare_command_lists_what_differs_and_only_that(files, tmp_path, node, capsys):
+def test_compare_command_lists_what_differs_and_only_that(files, tmp_path, node, edge, capsys):
     changed = node.to_json()
     changed["data"]["nodes"] = 7
     changed["uncounted"].append("another thing")
@@ -432,9 +432,19 @@ def test_compare_command_lists_what_differs_and_only_that(files, tmp_path, node,
     entry["epsilon"] = 123.5
     other.write_text(json.dumps(changed))
     assert cli.main(["compare", str(files[0]), str(other)]) == 0
-    head, *_ = capsys.readouterr().out.splitlines()
     label = [entry["basis"], entry["adjacency"], f"δ = {entry['delta']:g}", entry["status"]]
-    assert head == f"accounting.{place}.epsilon ({', '.join(label)})"
+    own = f" ({', '.join(label)})"
+    where, first, second = capsys.readouterr().out.splitlines()
+    assert where == f"accounting.{place}.epsilon"
+    assert first.endswith(own) and second == f"  {other}: 123.5{own}"
+    # Each has its own, where these differ.
+    assert cli.main(["compare", str(files[0]), str(files[1])]) == 0
+    said = capsys.readouterr().out.splitlines()
+    at = said.index("accounting.0.epsilon")
+    for line, one in zip(said[at + 1 : at + 3], (node, edge), strict=True):
+        one = one.to_json()["accounting"][0]
+        label = [one["basis"], one["adjacency"], f"δ = {one['delta']:g}", one["status"]]
+        assert line.endswith(f" ({', '.join(label)})")
 
 
 def test_a_graph_without_an_edge_has_no_edge_level():

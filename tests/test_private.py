@@ -237,8 +237,13 @@ def test_public_candidates_need_a_universe_however_they_are_asked_for(entry, cha
 def test_a_plan_of_edges_is_asked_for_no_number_of_training_nodes():
     """At edge level the true one is public, and plans may need it."""
     entry = MLP | {"method": "dpdgc", "level": "edge"}
-    spec = DatasetSpec(title="Mine", loader="arrays")
-    private.check_data(validate(study(entry, train_nodes=None)), {"mine": spec})
+    spec = {"title": "Mine", "loader": "arrays"}
+    made = validate(study(entry, train_nodes=None))
+    steps = Preprocessing(num_classes=3)
+    private.check_data(made, {"mine": DatasetSpec(**spec, preprocessing=steps)})
+    # Predictions are published by the numbers that classes have in the file.
+    with pytest.raises(GraphDPError, match="classes, which keep their numbers"):
+        private.check_data(made, {"mine": DatasetSpec(**spec)})
 
 
 def test_announced_classes_stay_whichever_nodes_there_are():
@@ -448,6 +453,10 @@ def test_statement_and_row_say_what_kind_of_release_it_is(runs):
     assert covered["weights of the last epoch"]
     assert ("predictions" in model.files) == covered["predictions"] == (level == "edge")
     assert any(name.startswith("encoder.") for name in model.files)
+    if level == "edge":
+        assert len(model["ids"]) == len(model["predictions"]) == 300
+    # A number that is counted, since it is public, is not called announced.
+    assert ("220 training nodes announced" in page) == (level == "node")
     for one in statement["releases"]:
         assert one["covered"] or one["why"].startswith("Not published.")
 
@@ -605,6 +614,27 @@ def test_what_is_not_released_says_so_in_private(entry, changes, message, tmp_pa
     assert not list((project.folder / "results").glob("*"))
 
 
+@pytest.mark.slow
+def test_what_nothing_can_be_trained_on_is_said_before_the_data_are_spent(tmp_path):
+    """Else, once rescaled, they would be refused as released before."""
+    arrays = graph() | {"ids": np.arange(300)}
+    arrays["x"][7, 3] = 1e30
+    project, said = private_run(tmp_path, NODE, check=False, arrays=arrays)
+    assert "features must be finite and at most 1e+12: rescale them" in log_of(project)
+    assert "a job of a private release failed" in said
+    assert not (project.folder / "private/ledger.jsonl").exists()
+
+
+def test_a_published_file_that_was_deleted_is_made_again(runs):
+    _, (_, (project, _)) = runs
+    model = project.folder / "results/mine/model.npz"
+    before = model.read_bytes()
+    model.unlink()
+    project.snakemake()
+    assert model.read_bytes() == before
+    released(project)
+
+
 OF_THE_MACHINE = {"cpu_seconds", "wall_seconds", "peak_rss_mb", "train_accuracy", "curves"}
 
 
@@ -617,5 +647,7 @@ OF_LABELS = {
 def test_nothing_that_reads_labels_is_released_where_nodes_are_protected(level, labels):
     assert set(model_rows._unpublished(level)) == OF_THE_MACHINE | (OF_LABELS if labels else set())
     model = SimpleNamespace(parameters={"W": np.ones(2)}, predictions=np.zeros(3, np.int16))
-    found = model_rows.released_arrays(SimpleNamespace(level=level), model)
-    assert set(found) == {"W"} | ({"predictions"} if not labels else set())
+    block = SimpleNamespace(level=level, graph=SimpleNamespace(ids=np.array([4, 0, 7])))
+    found = model_rows.released_arrays(block, model)
+    assert set(found) == {"W"} | ({"predictions", "ids"} if not labels else set())
+    assert labels or found["ids"].tolist() == [4, 0, 7]

@@ -12,11 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
+from scipy.stats import beta
 
 from graphdp import cli
+from graphdp.coins import Coins
 from graphdp.data.graph import csr_from_edges
 from graphdp.errors import GraphDPError
 from graphdp.graphs import degree
+from graphdp.graphs.perturbation import perturb
 from graphdp.methods.registry import analyses, card
 from graphdp.methods.sage.plan import sage_plan
 from graphdp.paper import tables
@@ -425,6 +428,57 @@ def test_edge_bases():
         assert epsilon_at(claim, claim, noise, 1e-7) == pytest.approx(4.0, rel=1e-14)
         both = epsilon_at(apart["corrected", "edge_undirected"], claim, noise, 1e-7)
         assert both == pytest.approx(8.0, rel=1e-14)
+
+
+@pytest.mark.parametrize("calibrate_for", ["published", "corrected"])
+@pytest.mark.parametrize("directed", [{}, {"directed": True}])
+@pytest.mark.parametrize("perturbation", ["asymmetric", "edge_rand", "lap_graph"])
+@pytest.mark.parametrize("method", ["sage", "progapsage"])
+def test_answers_are_perturbed_with_the_epsilon_that_is_read(
+    method, perturbation, directed, calibrate_for
+):
+    """Whichever analysis sets the noise: the entries of one edge that are answered apart, two of an
+    undirected one, times the ε of their answers (and of the count, which moves by as many)."""
+    setting = {"perturbation": perturbation} | directed
+    (entry,) = calibrate_cell(
+        "toy", method, "edge", "1", [setting], [100], 1000, 1e-5, calibrate_for, num_nodes=50
+    )
+    answered = sum(calibrated.pure_epsilons(entry).values())
+    read = {(r["basis"], r["adjacency"]): r for r in entry["epsilons"]}
+    held = {
+        ("as_published", "edge_directed"): 1,
+        ("corrected", "edge_undirected"): 2 if directed else 1,
+    }
+    for place, answers in held.items():
+        assert read[place]["status"] == "proven"
+        assert read[place]["epsilon"] == pytest.approx(answers * answered, rel=1e-12)
+    own = read[entry["basis"], entry["adjacency"]]
+    assert own["epsilon"] == pytest.approx(1, rel=1e-12)
+
+
+def test_both_entries_of_an_edge_are_hidden_with_the_epsilon_of_the_corrected_plan():
+    """Two nodes, with an edge and without; the event that both entries come out. The bound fails
+    with probability 2e-9; the ratio with twice the ε is e², within its reach."""
+    (entry,) = calibrate_cell(
+        "toy", "sage", "edge", "1", [{"perturbation": "edge_rand", "directed": True}], [100], 1000,
+        1e-5, "corrected", num_nodes=50,
+    )  # fmt: skip
+    epsilons, draws = calibrated.pure_epsilons(entry), 4000
+    worlds = {
+        "edge": (np.array([0, 1, 2], np.int64), np.array([1, 0], np.int32)),
+        "none": (np.zeros(3, np.int64), np.zeros(0, np.int32)),
+    }
+    seen = {}
+    for world, graph in worlds.items():
+        coins = Coins("both entries", world)
+        made = (
+            perturb(*graph, "edge_rand", epsilons, coins, 10**6, directed=True)
+            for _ in range(draws)
+        )
+        seen[world] = sum(len(indices) == 2 for _, indices in made)
+    least = beta.ppf(1e-9, seen["edge"], draws - seen["edge"] + 1)
+    most = beta.ppf(1 - 1e-9, seen["none"] + 1, draws - seen["none"])
+    assert 0.5 < math.log(least / most) <= entry["target_epsilon"]
 
 
 def test_chunks_claim_an_epsilon_and_none_is_known_to_hold():

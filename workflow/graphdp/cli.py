@@ -385,8 +385,8 @@ def _compare(arguments: argparse.Namespace) -> str:
     if not found:
         return "the statements are equal"
     return "\n".join(
-        f"{where}{_label(first, where)}\n  {arguments.first}: {_shown(a)}\n"
-        f"  {arguments.second}: {_shown(b)}"
+        f"{where}\n  {arguments.first}: {_shown(a)}{_label(first, where)}\n"
+        f"  {arguments.second}: {_shown(b)}{_label(second, where)}"
         for where, a, b in found
     )
 
@@ -399,7 +399,7 @@ def _label(value: Any, where: str) -> str:
     try:
         for name in names:
             value = value[int(name)] if isinstance(value, list) else value[name]
-    except LookupError:  # the second alone has it
+    except LookupError:  # the other alone has it
         return ""
     said = [value.get(name) for name in ("basis", "adjacency", "delta", "status")]
     if said[2] is not None:

@@ -214,7 +214,8 @@ def check_data(study: "Study", datasets: Mapping[str, "DatasetSpec"]) -> None:
     """Whether what is prepared of a private study's data depends on one node, or edge, alone.
 
     Raises `GraphDPError` if nodes are dropped for what others are or have, if the number of classes
-    or columns is counted instead of announced, or if public candidates, of whichever method, have
+    (at edge level as well, where predictions are published by the file's numbers) or columns is
+    counted instead of announced, or if public candidates, of whichever method, have
     no universe of ids.
     """
     from graphdp.methods.registry import analyses, card
@@ -240,10 +241,10 @@ def check_data(study: "Study", datasets: Mapping[str, "DatasetSpec"]) -> None:
             f"dataset '{name}': loader {spec.loader} may count columns and classes by what nodes "
             "have; a private release reads loader: arrays, whose file says how wide features are"
         )
-    if nodes and steps.num_classes is None:
+    if steps.num_classes is None:
         raise GraphDPError(
-            f"dataset '{name}': a private release announces the number of classes: give "
-            "preprocessing: {num_classes: ...}"
+            f"dataset '{name}': a private release announces the number of classes, which keep "
+            "their numbers in what is published: give preprocessing: {num_classes: ...}"
         )
     if not nodes:
         return

@@ -84,7 +84,10 @@ def build(name: str, raw: RawGraph, steps: Preprocessing) -> Graph:
     for ends in (raw.sources, raw.targets):
         if len(ends) and (ends.min() < 0 or ends.max() >= n):
             wrong = ends.min() if ends.min() < 0 else ends.max()
-            raise GraphDPError(f"dataset '{name}': an edge names node {wrong} of 0..{n - 1}")
+            raise GraphDPError(
+                f"dataset '{name}': an edge names node {wrong} of 0..{n - 1}; edges name nodes by "
+                "their row, from 0, not by an id"
+            )
 
     ids, num_ids = _universe(name, raw)
     labelled = raw.y >= 0

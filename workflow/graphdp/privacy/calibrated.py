@@ -82,7 +82,7 @@ def phase(entry: dict[str, Any], name: str) -> Phase | None:
 
 def pure_epsilons(entry: dict[str, Any]) -> dict[str, float]:
     """Phase -> ε with which the releases with pure ε of an entry's plan perturb an answer: their
-    share / noise multiplier, or an ε of their own.
+    share / noise multiplier, by the number of answers that differ, or an ε of their own.
 
     Raises `GraphDPError` without noise (ε = inf), where nothing is to be perturbed.
     """

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from graphdp.privacy.protection import protects_nodes
 from graphdp.privacy.statement_form import Claim, Statement
 
 _BETWEEN = "\n---\n\n"
@@ -38,7 +39,9 @@ def render_markdown(statement: Statement) -> str:
     )
     hashed = "SHA-256"
     if s.release == "private":
-        sizes, hashed = f"{data.train_nodes} training nodes announced", "keyed hash"
+        # Where edges alone are protected the number is public, and counted.
+        announced = " announced" if protects_nodes(s.guarantee.level) else ""
+        sizes, hashed = f"{data.train_nodes} training nodes{announced}", "keyed hash"
     noted = dict.fromkeys(a for e in [*s.accounting, *s.selection.entries] for a in e.assumptions)
     numbers = {text: str(number) for number, text in enumerate(noted, 1)}
 

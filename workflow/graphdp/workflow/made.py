@@ -265,9 +265,9 @@ class Made:
         kinds = "svg", "png"
         return [f"{self.results}/figures/{n}.{kind}" for n in self.study.figures for kind in kinds]
 
-    def released_file(self) -> str:
-        """Of a private release."""
-        return f"results/{self.study.study}/statement.json"
+    def released_files(self) -> list[str]:
+        """Of a private release: all that is published."""
+        return [f"results/{self.study.study}/{name}" for name in private.PUBLISHED]
 
     def released_unit(self) -> tuple[Cell, str, str]:
         """The one model of a private study: its cell, what its job makes, and the row's file."""

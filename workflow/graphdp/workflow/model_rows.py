@@ -84,10 +84,12 @@ def write_rows(path: str, models: list[tuple[int, dict[str, Any], Any]], block: 
 
 
 def released_arrays(block: Block, model: Any) -> dict[str, np.ndarray]:
-    """What is released of a private model, by name: its parameters; at edge level, where features
-    and labels are public, every node's predicted class as well."""
+    """What is released of a private model, by name: its parameters; at edge level, where the set of
+    nodes, features and labels are public, every node's predicted class as well, beside its id."""
     arrays = dict(model.parameters)
-    return arrays | ({} if protects_nodes(block.level) else {"predictions": model.predictions})
+    if protects_nodes(block.level):
+        return arrays
+    return arrays | {"predictions": model.predictions, "ids": block.graph.ids}
 
 
 def _unpublished(level: str) -> list[str]:

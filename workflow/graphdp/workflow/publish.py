@@ -38,9 +38,12 @@ def reserve(block: Block, study: Mapping[str, Any]) -> None:
 
     Raises `GraphDPError` for a claim that is refuted, for noise of which nothing is proven as it is
     drawn, for batches of a fixed size, whose rate and number follow from the true number of
-    training nodes, not from the announced one, and as `ledger.reserve`.
+    training nodes, not from the announced one, for features or a split that nothing can be trained
+    on, and as `ledger.reserve`.
     """
     import torch
+
+    from graphdp.training.features import check_features
 
     for entry in block.calibrations:
         if entry["status"] == "refuted":
@@ -60,6 +63,10 @@ def reserve(block: Block, study: Mapping[str, Any]) -> None:
                 f"{block.method}, {entry['adjacency']}: batches of a fixed size tell the number of "
                 "training nodes; choose a method or an adjacency with Poisson samples"
             )
+    # What would stop a job later, when nothing else could be released of the data.
+    check_features(block.graph.x)
+    for seed in block.seeds:
+        block.split(seed)
     ledger.reserve(
         {
             "release": f"{block.study}: {block.method}, {block.level} level, ε = {block.epsilon}",

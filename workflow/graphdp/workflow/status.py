@@ -90,7 +90,7 @@ def _jobs(made: Made) -> Iterator[tuple[str, Path, Path, str]]:
             kind = f"attack {cell.method} {cell.level}"
             yield kind, Path(made.attack_file(cell, block)), log, made.attack_made_of(cell)
     if made.private:
-        yield "release", Path(made.released_file()), results / "logs/release.log", ""
+        yield "release", Path(made.released_files()[0]), results / "logs/release.log", ""
         return
     yield "collect", Path(made.rows_file()), results / "logs/collect.log", made.rows_made_of()
     if study.attacks:

@@ -78,6 +78,14 @@ def asked(setting: dict[str, Any]) -> str:
     return key({name: value for name, value in setting.items() if name not in _CARRIED_OUT})
 
 
+def noise_of(block: Block, seed: int, setting: dict[str, Any]) -> tuple:
+    """What names a model's noise. Every σ is in it: at two of them, as for another δ, the same
+    normals would cancel."""
+    phases = calibrated.phases(block.entry(plan_settings(block.level, setting), seed))
+    scales = [f"{name} {phase.run.noise_std!r}" for name, phase in sorted(phases.items())]
+    return block.noise_stream(seed, "dpa", asked(setting), *scales)
+
+
 def kept_pairs(block: Block, seed: int, setting: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     """(senders, keys) of the pairs that users send, int64 (P,), by sender: at most max_degree each.
 
@@ -150,7 +158,7 @@ class _Rounds:
         ]
         self._transport: Any = contextlib.nullcontext()
         if self._runs:
-            self._transport = self._connected(block.noise_stream(seed, "dpa", asked(setting)))
+            self._transport = self._connected(noise_of(block, seed, setting))
 
     def _layers(self, stream: str) -> int:
         """The rounds of a stream."""

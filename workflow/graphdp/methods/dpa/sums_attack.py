@@ -146,7 +146,7 @@ def _run(block: AuditBlock, setting: dict[str, Any], view: View) -> None:
             trained(method.fit, block, setting)
             view.noise, view.pairs = curious_party.read(folder, colluding)
             return
-        name = block.noise_stream(0, "dpa", method.asked(setting))
+        name = method.noise_of(block, 0, setting)
         secrets = [noise_secret(name, party) for party in range(colluding)]
         drawn = stack.enter_context(_drawn_by(secrets))
         trained(method.fit, block, setting)

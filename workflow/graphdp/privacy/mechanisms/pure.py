@@ -1,5 +1,6 @@
 """Releases with pure ε-DP whose ε is a share of the plan's."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -56,9 +57,9 @@ class PureRelease(Mechanism):
     """A release with pure ε-DP: ε = share / noise_multiplier, at δ = 0.
 
     A Laplace mechanism has noise of scale noise_multiplier × sensitivity.value / share; randomised
-    response has the ε itself. With sensitivity.value the L1 sensitivity, or the number of answers
-    that differ, an analysis in which it is k times as large reads k times the ε. The shares of a
-    plan's releases add up to 1, so that noise_multiplier = 1 / ε.
+    response gives each answer ε / sensitivity.value. With sensitivity.value the L1 sensitivity, or
+    the number of answers that differ, an analysis in which it is k times as large reads k times
+    the ε. The shares of a plan's releases add up to 1, so that noise_multiplier = 1 / ε.
     """
 
     kind: ClassVar[str] = "pure"
@@ -90,8 +91,10 @@ class PureRelease(Mechanism):
         return self.sensitivity.value
 
     def own_epsilon(self, noise_multiplier: float) -> float:
-        """Its share of ε."""
-        return self.share / noise_multiplier
+        """ε of each single answer: that many answers differ, so its share of ε is divided by it."""
+        if self.releases_nothing:
+            return math.inf
+        return self.share / (noise_multiplier * self.sensitivity.value)
 
     def terms(self) -> tuple[Term, ...]:
         """Its share."""
