@@ -71,18 +71,20 @@ def test_the_commands_of_the_documentation_make_a_method(tmp_path):
     project.configure(**with_entries({"method": "mymean", "level": "none"}))
     assert "mymean" in project.snakemake("--dry-run", "rows").stdout
 
-    # A folder that is no method, and one id for two: one line, from every command.
+    # No method in a folder, a mistake in one, one id for two: one line, from every command.
     folder = tmp_path / "workflow/graphdp/methods"
-    (folder / "empty").mkdir()
-    (folder / "empty/__init__.py").write_text("")
-    for said in ("methods/empty is no method", "two methods are called 'mymean'"):
+    for name, text in {"empty": "", "spoiled": "CARDS = (Crad,)\n"}.items():
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text(text)
+    mistake = "methods/spoiled: NameError: name 'Crad' is not defined"
+    for said in ("methods/empty is no method", mistake, "two methods are called 'mymean'"):
         result = project.graphdp(*line.split(), check=False)
         assert (result.returncode, result.stderr.count("\n")) == (2, 1) and said in result.stderr
         planned = project.snakemake("--dry-run", "rows", check=False)
         assert planned.returncode and said in planned.stdout + planned.stderr
         assert "Traceback" not in planned.stdout + planned.stderr
-        shutil.rmtree(folder / "empty", ignore_errors=True)
-        if not (folder / "twin").exists():
+        shutil.rmtree(folder / ("empty" if (folder / "empty").exists() else "spoiled"), True)
+        if not ((folder / "spoiled").exists() or (folder / "twin").exists()):
             shutil.copytree(folder / "mymean", folder / "twin")
 
 
@@ -127,7 +129,8 @@ def test_it_is_a_folder_and_a_file():
         "privacy/mechanisms",
     }
     assert [path.stem for path in FILES if "mechanisms" in path.parts] == [KIND]
-    assert not any((ROOT / "workflow/graphdp" / path).exists() for path in FILES)
+    # The kind of its noise is where somebody followed "Add a method".
+    assert not (ROOT / "workflow/graphdp/methods" / METHOD).exists()
 
 
 def test_adding_it_to_a_finished_study_leaves_nothing_to_be_done(finished, project):
@@ -250,6 +253,40 @@ def test_its_colour_and_name_are_in_figures_and_tables(trained):
     )
     lines = set(map(tuple, csv.reader(trained.python(code).splitlines())))
     assert (TITLE, COLOUR) in lines
+
+
+OTHER_NOISE = """
+from dataclasses import replace
+import numpy as np
+from graphdp.data.csbm import csbm
+from graphdp.methods.block import Block
+from graphdp.methods.noisymean import method
+from graphdp.privacy import calibrated
+from graphdp.workflow.calibrations import calibrate_cell
+
+seen, draw = [], method.discrete_gaussian
+method.discrete_gaussian = lambda *said: seen.append(draw(*said)) or seen[-1]
+graph, setting = csbm(60, 4, 4.0, 3.25, 0.5, 1), {"feature_clip": 1.0}
+less = graph.x.copy()
+less[7] = 0
+for one in (graph, graph, replace(graph, x=less)):
+    block = Block(
+        graph=one, dataset="g", method="noisymean", level="node", epsilon="4", seeds=[0],
+        study_seed=1, split_rule="shared by id", checkpoint="last",
+    )
+    entries = calibrate_cell(
+        "g", "noisymean", "node", "4", [setting], [block.num_train(0)], 100, 1e-5, num_nodes=60
+    )
+    method.fit(replace(block, calibrations=entries), [setting])
+assert np.array_equal(seen[0], seen[1])
+shapes = {phase.run.noise for phase in calibrated.phases(entries[0]).values()}
+print(np.mean(seen[0] == seen[2]) < 0.1, *shapes)
+"""
+
+
+def test_its_noise_is_another_on_a_graph_with_a_node_less(project):
+    """Else the two releases would differ in that node's features alone."""
+    assert project.python(OTHER_NOISE).strip() == "True discrete gaussian"
 
 
 def test_its_noise_is_discrete_gaussian(project):

@@ -4,8 +4,9 @@ import functools
 import importlib
 import importlib.util
 import pkgutil
+import traceback
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 
 import graphdp.methods
 from graphdp.errors import GraphDPError
@@ -24,11 +25,12 @@ def folders() -> tuple[str, ...]:
 def cards() -> Mapping[str, Card]:
     """Every method's card by its id, in the order of the folders.
 
-    Raises `GraphDPError` for a folder without cards, and two methods of one id.
+    Raises `GraphDPError` for a folder without cards or that fails as it is imported, and two
+    methods of one id.
     """
     found: dict[str, Card] = {}
     for folder in folders():
-        module = importlib.import_module(f"graphdp.methods.{folder}")
+        module = _imported(folder)
         if not hasattr(module, "CARDS"):
             raise GraphDPError(
                 f"workflow/graphdp/methods/{folder} is no method: its __init__.py has no CARDS; "
@@ -42,6 +44,19 @@ def cards() -> Mapping[str, Card]:
                 )
             found[card.name] = card
     return MappingProxyType(found)
+
+
+def _imported(folder: str) -> ModuleType:
+    try:
+        return importlib.import_module(f"graphdp.methods.{folder}")
+    except GraphDPError:
+        raise
+    except Exception as error:
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        raise GraphDPError(
+            f"workflow/graphdp/methods/{folder}: {type(error).__name__}: {error} ({at.filename}, "
+            f"line {at.lineno}); correct it, or move the folder away"
+        ) from error
 
 
 def card(method: str) -> Card:

@@ -58,7 +58,8 @@ _FLOAT32 = (
     "That sums of clipped gradients in float32 move by no more than the clip but for their "
     "rounding is not proven."
 )
-_OTHER_NOISE = (
+_OTHER_NOISE = "Nothing is said of how {} noise is drawn, which is none of `graphdp.noise`."
+_SML_NOISE = (
     "Of symmetric Laplace noise the Gaussian numbers alone are analysed as they are drawn; the "
     "factor √W, W an Exp(1) number of numpy (float64, AES-128 in counter mode), which scales their "
     "grid too, is not. So nothing is said of what is drawn."
@@ -190,8 +191,10 @@ def _random_numbers(entry: dict[str, Any], data: Data, release: str) -> Rng:
         return rng
     drawn = float(target), delta
     if calibrated.phases(entry):
-        if any(one.run.noise != "gaussian" for one in calibrated.phases(entry).values()):
-            return rng.model_copy(update={"note": f"{_OTHER_NOISE} {rng.note}"})
+        shapes = {one.run.noise for one in calibrated.phases(entry).values()} - {"gaussian"}
+        if shapes:
+            note = _SML_NOISE if shapes == {"sml"} else _OTHER_NOISE.format(", ".join(shapes))
+            return rng.model_copy(update={"note": f"{note} {rng.note}"})
         drawn = noise.as_drawn(*drawn)
         mechanisms = Plan.from_dict(entry["plan"]).mechanisms
         epsilon = drawn[0] + max(m.drawn_epsilon(multiplier) for m in mechanisms)

@@ -18,7 +18,7 @@ from graphdp.methods.block import Block
 from graphdp.methods.noisymean import plan_settings
 from graphdp.methods.settings import key
 from graphdp.privacy.execution import Execution
-from graphdp.rng import generator
+from graphdp.rng import keyed_generator
 
 #: Features of norm C are so many steps of the grid long.
 STEPS = 1000
@@ -38,15 +38,17 @@ def _fit(block: Block, seed: int, setting: dict[str, Any]) -> Any:
     # The plan's phase "sums" with its noise; None at level none.
     planned = block.phase(plan_settings(block.level, setting), seed, "sums")
     noise_std = planned.run.noise_std if planned else 0.0
-    # The noise multiplier is part of the name: at another one the same noise would be drawn again.
-    stream = block.stream(seed, "sums", key(setting), planned.noise_multiplier if planned else 0.0)
+    # The noise multiplier is part of the name, as the graph is: at another one, or on a graph with
+    # a node less, the same noise would be drawn again, and the two releases would give it away.
+    multiplier = planned.noise_multiplier if planned else 0.0
+    stream = block.noise_stream(seed, "sums", key(setting), multiplier)
     sums, executed = noisy_sums(
         x[nodes.train],
         graph.y[nodes.train],
         graph.num_classes,
         setting["feature_clip"],
         noise_std,
-        generator(*stream),
+        keyed_generator(*stream),
     )
     means = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12)
     scores = x @ means.T
@@ -98,7 +100,9 @@ def noisy_sums(
     if noise_std == 0:
         return sums * step, None
     sums += discrete_gaussian(noise_std / step, sums.shape, rng)
-    return sums * step, Execution("none", 1, noise_std, sensitivity=feature_clip)
+    # Of this shape's name, so that nothing is said of it that is proven of `graphdp.noise` alone.
+    drawn = Execution("none", 1, noise_std, sensitivity=feature_clip, noise="discrete gaussian")
+    return sums * step, drawn
 
 
 def discrete_gaussian(sigma: float, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:

@@ -79,7 +79,7 @@ class DiscreteGaussianRelease(Mechanism):
     ) -> Execution:
         """One release of the query."""
         std, bound = self.noise_std(noise_multiplier), self.sensitivity.value
-        return Execution("none", 1, std, sensitivity=bound)
+        return Execution("none", 1, std, sensitivity=bound, noise="discrete gaussian")
 
     def terms(self) -> tuple[Term, ...]:
         """The release."""
