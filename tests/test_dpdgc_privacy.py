@@ -475,7 +475,11 @@ def test_bases():
     [
         ("none", "inf", "nobody"),
         ("edge", "2", "one directed edge"),
-        ("k5", "16", "one node whose features, label, 5 in-edges and 5 out-edges are replaced"),
+        (
+            "k5",
+            "16",
+            "one node whose features and label are replaced, and 5 in-edges and 5",
+        ),
         ("node", "16", "one node whose features"),
     ],
 )
@@ -512,7 +516,9 @@ def test_statements_name_the_unit_and_print_no_epsilon_for_the_official_code(
         protected = " ".join(statement.protection.protected)
         exposed = " ".join(statement.protection.not_protected)
         # An edge into a node stands in its column, so in rows that are released: it is protected.
-        assert ("5 edges to and 5 edges from a node" in protected) == (level == "k5")
+        assert ("Whether 5 edges to and 5 edges from a node are there" in protected) == (
+            level == "k5"
+        )
         assert ("whether it has more than 5" in exposed) == (level == "k5")
         assert ("Edges to and from a node" in protected) == (level == "node")
         if level == "none":

@@ -251,14 +251,21 @@ ADJACENCIES: dict[str, Adjacency] = {
         Adjacency(
             "k_neighbor",
             counts="nodes",
-            meaning="one node's features, label, and {k} each of its in- and out-edges replaced",
+            meaning=(
+                "one node's features and label replaced, {k} each of its in- and out-edges put in "
+                "or left out"
+            ),
             briefly="k neighbours replaced",
-            unit="one node whose features, label, {k} in-edges and {k} out-edges are replaced",
+            unit=(
+                "one node whose features and label are replaced, and {k} in-edges and {k} "
+                "out-edges put in or left out (one exchanged for another is two)"
+            ),
             promise=(
-                "k-neighbour level: the claim is that exchanging one person's features, label, k "
-                "of the edges that arrive and k of those that leave changes the probability of any "
-                "outcome by at most a factor exp(ε), except with probability about δ. The person's "
-                "own row of released matrices is not covered."
+                "k-neighbour level: the claim is that exchanging one person's features and label, "
+                "and putting in or leaving out k of the edges that arrive and k of those that "
+                "leave (one exchanged for another is two), changes the probability of any outcome "
+                "by at most a factor exp(ε), except with probability about δ. The person's own "
+                "row of released matrices is not covered."
             ),
         ),
     )

@@ -37,7 +37,7 @@ def protection(plan: Plan, words: Words, release: str) -> Protection:
         edges, others = [], []
         k = neighbors(plan.level)
         if k is not None:
-            edges = [f"{k} edges to and {k} edges from a node ({splits})."]
+            edges = [f"Whether {k} edges to and {k} edges from a node are there ({splits})."]
             others = [f"A node's other edges, and whether it has more than {k} either way."]
         elif words.edges:
             participant = graph_stays(plan.adjacency) and words.participant
