@@ -132,6 +132,25 @@ def test_the_pair_is_the_binomial_mixture(rate, group_size, shift):
     np.testing.assert_allclose(pair.delta(epsilons), direct, rtol=1e-4, atol=1e-9)
 
 
+@pytest.mark.parametrize("shift", [8.0, 9.0, 12.0, 20.0])
+@pytest.mark.parametrize(("rate", "group_size"), [(0.02, 1), (1e-4, 2), (0.3, 3)])
+def test_under_a_large_shift_a_group_is_seen_unless_nobody_is_drawn(rate, group_size, shift):
+    """Then P* and Q* are the same, and else they are apart to 1e-12, up to an ε of 2."""
+    found = Pair(rate, group_size, shift).delta(np.array([0.0, 1e-3, 0.1, 2.0]))
+    seen = -math.expm1(group_size * math.log1p(-rate))
+    assert found[0] == pytest.approx(seen, rel=1e-12)
+    assert (np.diff(found) <= 1e-15).all() and found[-1] > 0.99 * seen
+    privacy_loss(rate, group_size, shift, 1e-3)
+
+
+def test_a_number_that_no_accountant_finds_meets_no_target(monkeypatch):
+    plan = registry.analyses("mlp", "node", {"batch_size": 8, "epochs": 1, "max_grad_norm": 1}, 99)
+    monkeypatch.setitem(accounting._EPSILON, accounting.primary(plan[0].composition),
+                        lambda *_: math.nan)  # fmt: skip
+    with pytest.raises(GraphDPError, match="finds no number for noise multiplier 1"):
+        accounting.epsilon(plan[0], 1.0, 1e-5)
+
+
 def test_a_group_that_is_always_sampled_is_a_plain_gaussian():
     """Rate 1: the sum moves by exactly 2gC, so μ = 2g·shift."""
     for group_size, shift in ((1, 0.7), (4, 0.3)):

@@ -96,7 +96,9 @@ class Pair:
         for _ in range(4):
             step = 1e-6 * (1 + x)
             slope = (self.loss(x + step) - self.loss(x - step)) / (2 * step)
-            x = np.clip(x - (self.loss(x) - epsilons) / slope, 0.0, top)
+            # Under a large shift the loss is flat around 0, where it is 0: x stays there.
+            away, move = self.loss(x) - epsilons, np.zeros_like(x)
+            x = np.clip(x - np.divide(away, slope, out=move, where=slope > 0), 0.0, top)
         return x
 
     def delta(self, epsilons: np.ndarray) -> np.ndarray:

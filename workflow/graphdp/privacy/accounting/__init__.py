@@ -174,14 +174,20 @@ def epsilon(
     what the releases with an ε of their own spend.
 
     Raises GraphDPError when delta is not in (0, 1), the noise is negative, the accountant is
-    unknown, or it is asked of a plan whose steps it does not know.
+    unknown, it is asked of a plan whose steps it does not know, or it finds no number.
     """
     delta = check_delta(delta)
     accountant = accountant or primary(plan.composition)
     composition, known = _prepare(plan, noise_multiplier, accountant)
     if known is not None:
         return known
-    return _EPSILON[accountant](composition, float(noise_multiplier), delta)
+    found = _EPSILON[accountant](composition, float(noise_multiplier), delta)
+    if math.isnan(found):  # a search would take it for an ε that meets its target
+        raise GraphDPError(
+            f"accountant {accountant} finds no number for noise multiplier {noise_multiplier:g} at "
+            f"δ = {delta:g}; choose another ε or δ"
+        )
+    return found
 
 
 def sketched_epsilon(plan: Plan, noise_multiplier: float, delta: float) -> float:
