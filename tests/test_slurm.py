@@ -213,8 +213,9 @@ def test_every_job_names_its_code_and_what_its_result_is_made_of(rules):
         assert ("sealed" in given) == (name in SEALED), name
 
 
-def test_what_a_stage_reads_must_be_of_its_configuration(tmp_path):
+def test_what_a_stage_reads_must_be_of_its_configuration(tmp_path, monkeypatch):
     names = loaded("demo", tmp_path).globals
+    monkeypatch.chdir(tmp_path)  # results of the demo may stand in the project's own folder
     made, grid = names["MADE"], names["GRID"]
     reading = [(place, unit) for place, unit in grid.units.items() if grid.reads(unit)]
     assert reading
