@@ -368,6 +368,11 @@ def test_a_statement_adds_what_the_drawn_noise_may_lose():
     ideal = noise.as_drawn(float(entry["target_epsilon"]), entry["delta"])
     assert most <= rng.drawn_epsilon - ideal[0] <= 0.031
     assert ideal[1] < rng.drawn_delta < ideal[1] + 1e-12  # dummies that are cut at 0
+    # What is proven of Gaussian noise is not said of another one.
+    made, _ = block("dpaofficial", max_degree=4, noise="laplace")
+    rng = statement._random_numbers(made.calibrations[0], data, "reproduction")
+    assert rng.drawn_epsilon is None
+    assert rng.note.startswith("Gaussian noise alone is analysed as it is drawn; of laplace noise")
 
 
 # --- what is run ----------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ _FLOAT32 = (
     "That sums of clipped gradients in float32 move by no more than the clip but for their "
     "rounding is not proven."
 )
-_OTHER_NOISE = "Nothing is said of how {} noise is drawn, which is none of `graphdp.noise`."
+_OTHER_NOISE = "Gaussian noise alone is analysed as it is drawn; of {} noise nothing is said."
 _SML_NOISE = (
     "Of symmetric Laplace noise the Gaussian numbers alone are analysed as they are drawn; the "
     "factor √W, W an Exp(1) number of numpy (float64, AES-128 in counter mode), which scales their "
@@ -193,7 +193,8 @@ def _random_numbers(entry: dict[str, Any], data: Data, release: str) -> Rng:
     if calibrated.phases(entry):
         shapes = {one.run.noise for one in calibrated.phases(entry).values()} - {"gaussian"}
         if shapes:
-            note = _SML_NOISE if shapes == {"sml"} else _OTHER_NOISE.format(", ".join(shapes))
+            other = _OTHER_NOISE.format(" and ".join(sorted(shapes)))
+            note = _SML_NOISE if shapes == {"sml"} else other
             return rng.model_copy(update={"note": f"{note} {rng.note}"})
         drawn = noise.as_drawn(*drawn)
         mechanisms = Plan.from_dict(entry["plan"]).mechanisms
