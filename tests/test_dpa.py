@@ -552,9 +552,9 @@ def test_the_released_rows_are_the_sums_with_the_delivered_noise():
             assert not rows[made.split(0).test].any()
 
 
-def test_another_delta_draws_other_noise():
-    """If two releases had the same normals, at their two scales, sums would be left without noise.
-    What is left of independent ones has at least the deviation of one."""
+def test_another_delta_draws_other_noise_where_it_is_secret():
+    """If two private releases had the same normals, at their two scales, sums would be left without
+    noise. What is left of independent ones has at least the deviation of one."""
     made, setting = block(max_degree=3)
     plan = card("dpa").plan("node", setting)
     (entry,) = made.calibrations
@@ -568,6 +568,8 @@ def test_another_delta_draws_other_noise():
             made,
             calibrations=[calibration],
             observe=lambda phase, _, rows, found, seen=seen: seen.append(np.array(found)),
+            release="private",
+            secret="5" * 64,
         )
         method.fit(one, [setting])
         drawn.append(seen[0])

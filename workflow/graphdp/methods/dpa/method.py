@@ -79,11 +79,14 @@ def asked(setting: dict[str, Any]) -> str:
 
 
 def noise_of(block: Block, seed: int, setting: dict[str, Any]) -> tuple:
-    """What names a model's noise. Every σ is in it: at two of them, as for another δ, the same
-    normals would cancel."""
+    """What names a model's noise. Of a private release every σ is in it: at two of them, as for
+    another δ, the same normals would cancel. (A reproduction's noise is public.)"""
+    name = block.noise_stream(seed, "dpa", asked(setting))
+    if block.release != "private":
+        return name
     phases = calibrated.phases(block.entry(plan_settings(block.level, setting), seed))
-    scales = [f"{name} {phase.run.noise_std!r}" for name, phase in sorted(phases.items())]
-    return block.noise_stream(seed, "dpa", asked(setting), *scales)
+    scales = (f"{phase} {one.run.noise_std!r}" for phase, one in sorted(phases.items()))
+    return *name, *scales
 
 
 def kept_pairs(block: Block, seed: int, setting: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
