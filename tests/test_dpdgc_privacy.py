@@ -18,7 +18,7 @@ from graphdp.methods.dpdgc import plan as dpdgc
 from graphdp.methods.dpdgc.method import bounded_rows, candidate_rows
 from graphdp.methods.settings import distinct
 from graphdp.privacy import accounting, composition
-from graphdp.privacy.calibration import calibrate
+from graphdp.privacy.calibration import calibrate, calibration_plan
 from graphdp.privacy.group import Pair, privacy_loss
 from graphdp.privacy.mechanisms.base import Steps
 from graphdp.privacy.mechanisms.poisson_dpsgd import PoissonSteps
@@ -34,7 +34,7 @@ from graphdp.privacy.selection import search_epsilon
 from graphdp.privacy.statement import cell_statements
 from graphdp.privacy.statement_form import Statement
 from graphdp.privacy.statement_page import render_markdown
-from graphdp.workflow.calibrations import calibrate_cell, calibration_plan
+from graphdp.workflow.calibrations import calibrate_cell
 
 NODE = {
     "max_degree": 100,

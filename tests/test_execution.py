@@ -27,6 +27,7 @@ from graphdp.methods.registry import card
 from graphdp.methods.sage import network as sage_network
 from graphdp.noise import GridNoise
 from graphdp.privacy import calibrated, composition, execution
+from graphdp.privacy.calibration import calibration_plan
 from graphdp.privacy.execution import Execution
 from graphdp.privacy.mechanisms import KINDS
 from graphdp.privacy.mechanisms import to_dict as mechanism_dict
@@ -43,7 +44,7 @@ from graphdp.privacy.plan import (
 )
 from graphdp.releases import aggregation
 from graphdp.releases.cache import AggregateCache
-from graphdp.workflow.calibrations import calibrate_cell, calibration_plan
+from graphdp.workflow.calibrations import calibrate_cell
 from graphdp.workflow.model_rows import accounted, write_rows
 from graphdp.workflow.stages import run_all
 from study_fixture import every_level

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from graphdp.errors import GraphDPError
 from graphdp.methods.registry import analyses
 from graphdp.privacy import accounting
-from graphdp.privacy.calibration import calibrate
+from graphdp.privacy.calibration import calibrate, calibration_plan
 from graphdp.privacy.composition import composed_epsilon, epsilon_at, parts, smallest_epsilon
 from graphdp.privacy.mechanisms.without_replacement_dpsgd import WithoutReplacementSteps
 from graphdp.privacy.plan import Composition, PoissonDPSGD
 from graphdp.privacy.selection import composition_epsilon, search_epsilon
-from graphdp.workflow.calibrations import calibrate_cell, calibration_plan
+from graphdp.workflow.calibrations import calibrate_cell
 
 NODE = {
     "hops": 2,

@@ -140,7 +140,7 @@ def test_what_cannot_be_calibrated_is_said_in_one_line(arguments, message):
 
 @pytest.mark.parametrize(
     ("factor", "message"),
-    [(0.99, "outside"), (1.05, "outside"), (0.0, "noise multiplier 0")],
+    [(0.99, "above 4"), (1.05, "jumps from above epsilon 4"), (0.0, "noise multiplier 0")],
 )
 def test_a_wrong_noise_fails_the_post_conditions(monkeypatch, factor, message):
     """Whatever goes wrong in the search, a calibration that breaks its promise is not returned."""
@@ -148,6 +148,21 @@ def test_a_wrong_noise_fails_the_post_conditions(monkeypatch, factor, message):
     monkeypatch.setattr(calibration, "_smallest_noise", lambda *a: factor * search(*a))
     with pytest.raises(GraphDPError, match=message):
         calibrate(GAP_EDGE, 4, 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("target", "epochs", "message"),
+    [
+        # Of noise so large dp-accounting's bound takes the logarithm of 0.
+        (0.1, 1, "needs a noise multiplier above"),
+        (1, 100, "jumps from above epsilon 1 down to 0.97"),
+    ],
+)
+def test_where_the_bound_without_replacement_gives_out_is_one_line(target, epochs, message):
+    plan = mlp_plan("node", 1000, 999, epochs, 1.0, adjacency="node_replace")
+    with pytest.raises(GraphDPError) as error:
+        calibrate(plan, target, 1e-12)
+    assert message in str(error.value) and "\n" not in str(error.value)
 
 
 def test_disagreeing_accountants_stop_a_calibration(monkeypatch):

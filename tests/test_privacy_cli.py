@@ -100,6 +100,38 @@ def test_delta_defaults_to_the_papers_choice_at_node_level_only(capsys):
     assert status == 0 and json.loads(output.out)["delta"] == 1e-6
 
 
+def test_of_edges_delta_counts_the_entries_that_are_given(capsys):
+    line = "calibrate gap --level edge --epsilon 1 --hops 2"
+    assert json.loads(run(capsys, f"{line} --edges 200000 --json")[1].out)["delta"] == 1e-6
+    status, output = run(capsys, f"{line} --edges 200000 --delta 1e-5")
+    assert status == 0 and "warning: delta 1e-05 is not below 1/200000, one over" in output.err
+    status, output = run(capsys, f"{line} --edges 200000 --delta 1e-5 --calibrate-for corrected")
+    assert status == 2 and output.err.startswith("graphdp: delta 1e-05 is not below 1/200000")
+    # Without their number it is said for how many δ means something: 2 · 0.49 < 1 < 3 · 0.49.
+    status, output = run(capsys, f"{line} --delta 0.49")
+    assert status == 0 and "over the number of edges for at most 2 of them" in output.out
+    assert run(capsys, f"{line} --edges 0 --delta 0.4")[1].err.startswith("graphdp: --edges 0: ")
+
+
+def test_calibrating_for_the_corrected_analysis_takes_its_noise(capsys):
+    """Of an undirected edge two entries differ: √2 of the noise, at the same multiplier."""
+    line = "calibrate gap --level edge --epsilon 1 --delta 1e-6 --hops 2 --json"
+    own = json.loads(run(capsys, line)[1].out)
+    corrected = json.loads(run(capsys, f"{line} --calibrate-for corrected")[1].out)
+    assert (own["basis"], own["adjacency"]) == ("as_published", "edge_directed")
+    assert (corrected["basis"], corrected["adjacency"]) == ("corrected", "edge_undirected")
+    assert corrected["noise_std"] == pytest.approx(2**0.5 * own["noise_std"], rel=1e-6)
+    # By the nodes, not by the training nodes that the paper's δ counts.
+    node = f"{NODE.replace('--delta 1e-5 ', '')} --nodes 100000 --json"
+    assert json.loads(run(capsys, node)[1].out)["delta"] == 1e-5
+    assert json.loads(run(capsys, f"{node} --calibrate-for corrected")[1].out)["delta"] == 1e-6
+    status, output = run(
+        capsys, "calibrate dpdgcofficial --level edge --epsilon 2 --delta 1e-5 --train-nodes 500 "
+        "--batch-size 5 --epochs 10 --calibrate-for corrected"
+    )  # fmt: skip
+    assert status == 2 and "no corrected analysis has a finite epsilon" in output.err
+
+
 @pytest.mark.parametrize(("epsilon", "noise"), [("inf", 0.0), ("4", 1.8354)])
 def test_edge_level_needs_only_hops(capsys, epsilon, noise):
     line = f"calibrate gap --level edge --epsilon {epsilon} --delta 1e-7 --hops 2 --json"

@@ -26,7 +26,7 @@ from graphdp.paper import tables
 from graphdp.paper.accuracy import ACCURACY_COLUMNS, COUNTS, FLOATS
 from graphdp.paper.labels import method_label
 from graphdp.privacy import accounting, calibrated, sensitivity
-from graphdp.privacy.calibration import calibrate
+from graphdp.privacy.calibration import calibrate, calibration_plan
 from graphdp.privacy.composition import epsilon_at
 from graphdp.privacy.mechanisms.fixed_size_dpsgd import FixedSizeSteps, fixed_size_log_moment
 from graphdp.privacy.mechanisms.gaussian import GaussianTerm
@@ -36,7 +36,7 @@ from graphdp.privacy.selection import composition_epsilon, search_epsilon
 from graphdp.privacy.statement import statement
 from graphdp.privacy.statement_form import Data, Statement
 from graphdp.privacy.statement_words import inference
-from graphdp.workflow.calibrations import calibrate_cell, calibration_plan
+from graphdp.workflow.calibrations import calibrate_cell
 
 NODE = {"max_degree": 100, "batch_size": 256, "epochs": 10, "max_grad_norm": 1.0}
 TRAIN = 19800

@@ -12,9 +12,9 @@ from graphdp.data import datasets
 from graphdp.data.split import GAP_FRACTIONS
 from graphdp.methods.registry import analyses, card
 from graphdp.methods.settings import key
+from graphdp.privacy.calibration import calibration_plan
 from graphdp.privacy.composition import epsilon_at
 from graphdp.privacy.protection import canonical_epsilon
-from graphdp.workflow.calibrations import calibration_plan
 from graphdp.workflow.grid import Grid
 from project_fixture import ROOT
 

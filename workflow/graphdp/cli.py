@@ -22,6 +22,7 @@ from graphdp.methods.options import options, plan_fields, type_of
 from graphdp.privacy.calibration import (
     Calibration,
     calibrate,
+    calibration_plan,
     cheapest_first,
     default_delta,
     needs_more,
@@ -92,6 +93,19 @@ def build_parser() -> argparse.ArgumentParser:
         "--nodes",
         type=_whole,
         help="number of all nodes (where nodes are protected, delta counts it)",
+    )
+    command.add_argument(
+        "--edges",
+        type=_whole,
+        help="number of entries of the adjacency matrix, two of an undirected edge (where edges "
+        "are protected, delta counts it)",
+    )
+    command.add_argument(
+        "--calibrate-for",
+        choices=("published", "corrected"),
+        default="published",
+        help="the analysis that meets the target: the method's own (default), or the corrected "
+        "one that private releases are held to",
     )
     group = command.add_argument_group("hyperparameters that the plan reads")
     for name, option in options().items():
@@ -168,7 +182,7 @@ def _level(text: str) -> str:
 
 
 def _plan(arguments: argparse.Namespace, chosen: dict[str, Any] | None = None) -> Plan:
-    """The plan that a method states first, for the hyperparameters given and those `chosen`."""
+    """The plan of --calibrate-for, for the hyperparameters given and those `chosen`."""
     its, level = registry.card(arguments.method), arguments.level
     where = f"{its.name}, {level} level"
     if level_kind(level) not in its.levels and (its.reads_edges or protects_nodes(level)):
@@ -189,7 +203,13 @@ def _plan(arguments: argparse.Namespace, chosen: dict[str, Any] | None = None) -
         if arguments.train_nodes is None and "num_train" in str(error):
             raise GraphDPError(f"{where}: give --train-nodes") from None
         raise
-    return plans[0]
+    plan = calibration_plan(plans, arguments.calibrate_for)
+    if arguments.calibrate_for == "corrected" != plan.basis:
+        raise GraphDPError(
+            f"{where}: no corrected analysis has a finite epsilon, so that no noise meets "
+            f"{arguments.epsilon:g} there; without --calibrate-for its own claim is calibrated"
+        )
+    return plan
 
 
 def _setting(its: Card, level: str, fields: Sequence[str], given: dict[str, Any]) -> dict[str, Any]:
@@ -228,10 +248,13 @@ def _delta(arguments: argparse.Namespace, plan: Plan) -> float | None:
     if arguments.delta is not None or arguments.epsilon in (0, math.inf):
         return arguments.delta
     known = adjacency(plan.adjacency)
-    if known.published_counts == "train" and arguments.train_nodes is not None:
-        return default_delta(arguments.train_nodes)
-    if known.counts == "nodes" and arguments.nodes is not None:
-        return default_delta(arguments.nodes)
+    counted = {
+        "edges": arguments.edges, "train": arguments.train_nodes, "nodes": arguments.nodes
+    }  # fmt: skip
+    own = [known.counts] if plan.basis == "corrected" else []
+    for units in (*own, known.published_counts, known.counts):
+        if counted.get(units) is not None:
+            return default_delta(counted[units])
     raise GraphDPError(f"give --delta, below one over the number of {known.counts}")
 
 
@@ -242,16 +265,18 @@ def _check_delta(plan: Plan, delta: float | None, arguments: argparse.Namespace)
     Without --nodes the training nodes stand for all, of which there are no fewer.
     """
     nodes = arguments.nodes if arguments.nodes is not None else arguments.train_nodes
-    if nodes is not None and nodes < 1:
-        raise GraphDPError(f"--nodes {nodes}: at least 1 is needed")
-    known = adjacency(plan.adjacency)
-    if delta is None or not nodes or known is None or known.counts == "edges":
-        return
-    if nodes < (arguments.train_nodes or 0):
+    for flag, count in (("nodes", nodes), ("edges", arguments.edges)):
+        if count is not None and count < 1:
+            raise GraphDPError(f"--{flag} {count}: at least 1 is needed")
+    if nodes and nodes < (arguments.train_nodes or 0):
         raise GraphDPError(
             f"--nodes {nodes} is below --train-nodes {arguments.train_nodes}: it counts all nodes"
         )
-    fault = delta_fault(delta, plan.adjacency, 0, nodes)
+    known = adjacency(plan.adjacency)
+    units = {"edges": arguments.edges, "nodes": nodes}[known.counts] if known else None
+    if delta is None or not units:
+        return
+    fault = delta_fault(delta, plan.adjacency, units, units)
     if fault and plan.basis == "corrected":
         raise GraphDPError(fault)
     if fault:
@@ -280,10 +305,24 @@ def render(calibration: Calibration) -> str:
             f"{entry.accountant:<15}{entry.epsilon:>10.5g}{delta:>9}{order:>7}"
             f"  {entry.method}{library}"
         )
-    lines += ["", *(f"- {assumption}" for assumption in plan.assumptions)]
+    lines += [
+        "",
+        *(f"- {assumption}" for assumption in plan.assumptions),
+        *_delta_line(calibration),
+    ]
     if plan.status == "refuted" and calibration.target_epsilon < math.inf:
         lines.append("A counterexample to this claim exists: read its epsilon as none.")
     return "\n".join(lines)
+
+
+def _delta_line(calibration: Calibration) -> list[str]:
+    """How large a graph may be for a δ to mean something."""
+    known, delta = adjacency(calibration.plan.adjacency), calibration.delta
+    if delta is None or known is None or calibration.noise_multiplier is None:
+        return []
+    most = math.ceil(1 / delta) - 1
+    below = f"δ = {delta:g} is below one over the number of {known.counts}"
+    return [f"- {below} for at most {most:,} of them."]
 
 
 def _plans(arguments: argparse.Namespace) -> list[tuple[dict[str, Any], Plan]]:

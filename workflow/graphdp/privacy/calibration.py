@@ -222,6 +222,22 @@ def calibrate(
     return Calibration(plan, float(epsilon), delta, noise, entries)
 
 
+def calibration_plan(plans: Sequence[Plan], calibrate_for: str) -> Plan:
+    """The analysis that a model's noise is calibrated for.
+
+    plans: all analyses of a method, its own first (`registry.analyses`). calibrate_for: "published"
+    for that one, "corrected" for the first corrected analysis with a finite ε, at edge level of an
+    undirected edge, so that all methods promise the same; where there is none, the method's own
+    stands as it is. Raises GraphDPError for another value of `calibrate_for`.
+    """
+    if calibrate_for not in ("published", "corrected"):
+        raise GraphDPError(f"calibrate_for is {calibrate_for!r}; choose published or corrected")
+    if calibrate_for == "corrected":
+        finite = (p for p in plans if p.basis == "corrected" and not p.composition.unnoised)
+        return min(finite, key=lambda p: p.adjacency == "edge_directed", default=plans[0])
+    return plans[0]
+
+
 def cheapest_first(
     plans: Sequence[tuple[_T, Plan, float | None]], epsilon: float
 ) -> Iterator[tuple[_T, Plan, float | None]]:
@@ -376,10 +392,15 @@ def _check(plan: Plan, target: float, noise: float, entries: tuple[AccountedEpsi
     """The post-conditions of a finite calibration; GraphDPError names the one that is broken."""
     what = f"{plan.method}, {plan.level} level: calibration to epsilon {target:g} is broken"
     composed = entries[0].epsilon
-    if not LEAST_SHARE * target <= composed <= target:
+    if composed < LEAST_SHARE * target:
         raise GraphDPError(
-            f"{what}: noise multiplier {noise:g} gives epsilon {composed:.9g}, outside "
-            f"[{LEAST_SHARE * target:g}, {target:g}]"
+            f"{plan.method}, {plan.level} level: at noise multiplier {noise:.6g} its accountant "
+            f"jumps from above epsilon {target:g} down to {composed:.4g}, so that more than "
+            f"{1 - LEAST_SHARE:.0%} of it would be wasted; ask for another epsilon"
+        )
+    if not composed <= target:
+        raise GraphDPError(
+            f"{what}: noise multiplier {noise:g} gives epsilon {composed:.9g}, above {target:g}"
         )
     for entry in entries:
         if entry.accountant == "exact" and not math.isclose(

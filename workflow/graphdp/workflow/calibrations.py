@@ -11,7 +11,12 @@ from graphdp import io
 from graphdp.errors import GraphDPError
 from graphdp.methods.block import Block
 from graphdp.methods.registry import analyses
-from graphdp.privacy.calibration import Calibration, calibrate, default_delta
+from graphdp.privacy.calibration import (
+    Calibration,
+    calibrate,
+    calibration_plan,
+    default_delta,
+)
 from graphdp.privacy.composition import epsilon_at
 from graphdp.privacy.plan import Plan
 from graphdp.privacy.protection import (
@@ -153,22 +158,6 @@ def calibrate_cell(
             made = kept.entry(plans, chosen, epsilon, own_delta, make) if kept else make()
             entries.append({"dataset": dataset, "settings": setting, "num_train": num_train} | made)
     return entries
-
-
-def calibration_plan(plans: Sequence[Plan], calibrate_for: str) -> Plan:
-    """The analysis that a model's noise is calibrated for.
-
-    plans: all analyses of a method, its own first (`registry.analyses`). calibrate_for: "published"
-    for that one, "corrected" for the first corrected analysis with a finite ε, at edge level of an
-    undirected edge, so that all methods promise the same; where there is none, the method's own
-    stands as it is. Raises GraphDPError for another value of `calibrate_for`.
-    """
-    if calibrate_for not in ("published", "corrected"):
-        raise GraphDPError(f"calibrate_for is {calibrate_for!r}; choose published or corrected")
-    if calibrate_for == "corrected":
-        finite = (p for p in plans if p.basis == "corrected" and not p.composition.unnoised)
-        return min(finite, key=lambda p: p.adjacency == "edge_directed", default=plans[0])
-    return plans[0]
 
 
 def readings(plans: Sequence[Plan], result: Calibration) -> list[dict[str, Any]]:

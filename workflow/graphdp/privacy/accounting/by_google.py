@@ -1,5 +1,6 @@
 """Accounting by Google's dp-accounting: Rényi DP, and privacy loss distributions."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -62,7 +63,11 @@ def google_parts_epsilon(
     """As `google_rdp_epsilon`, for releases with a noise multiplier each."""
 
     def epsilon_at(order: float) -> float:
-        return float(_rdp(parts, [order]).get_epsilon(delta))
+        try:
+            return float(_rdp(parts, [order]).get_epsilon(delta))
+        except ValueError:
+            # Where 1 / noise² is lost beside 1, its bound without replacement takes the log of 0.
+            return math.inf
 
     return smallest_over_orders(epsilon_at, orders)
 
