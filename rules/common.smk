@@ -16,6 +16,8 @@ try:
     lock.check_folders(
         MADE.results, MADE.cache, f"{WORK}/data/graphs", f"results/{STUDY.study}"
     )
+    if workflow.is_main_process:  # which sees the mirror
+        preflight.check_first_used(STUDY, DATASETS, MADE.raw_folder)
 except GraphDPError as error:
     raise WorkflowError(f"{error}") from None
 ENVIRONMENT = "../envs/graphdp.yaml"

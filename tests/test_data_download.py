@@ -13,7 +13,7 @@ import pytest
 
 from graphdp import io
 from graphdp.data.datasets import DatasetSpec, FileSpec
-from graphdp.data.download import RECORD, _mismatch, digests, download
+from graphdp.data.download import RECORD, _mismatch, check_unchanged, digests, download
 from graphdp.errors import GraphDPError
 
 pytestmark = pytest.mark.usefixtures("only_loopback")
@@ -239,6 +239,27 @@ def test_unknown_hash_is_recorded_once_and_then_enforced(tmp_path):
     (raw / RECORD).write_text('{"data.bin": "12')
     with pytest.raises(GraphDPError, match=f"{RECORD} is damaged .*: delete it"):
         download(dataset(), raw, mirror=mirror)
+
+
+def test_a_file_that_changed_in_the_mirror_is_noticed(tmp_path):
+    """One that is known by its name alone: its copy is there, and nothing would read it again."""
+    raw, mirror = tmp_path / "raw" / "mine", tmp_path / "mirror"
+    mirror.mkdir()
+    file = mirror / "data.bin"
+    file.write_bytes(CONTENT)
+    check_unchanged(dataset(), raw, mirror)  # nothing was taken yet
+    download(dataset(), raw, mirror=mirror)
+    check_unchanged(dataset(), raw, mirror)
+    file.write_bytes(b"corrected")
+    with pytest.raises(GraphDPError, match=r"data.bin has changed\.") as refused:
+        check_unchanged(dataset(), raw, mirror)
+    assert f"delete {raw}" in str(refused.value) and "\n" not in str(refused.value)
+    # Of what has a hash the copy is right, whatever the mirror has.
+    check_unchanged(dataset(sha256=SHA256), raw, mirror)
+    file.unlink()
+    check_unchanged(dataset(), raw, mirror)
+    file.symlink_to(tmp_path / "nowhere")
+    check_unchanged(dataset(), raw, mirror)
 
 
 def test_links_in_a_mirror_that_lead_nowhere_are_no_files(tmp_path):

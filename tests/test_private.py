@@ -635,6 +635,21 @@ def test_a_published_file_that_was_deleted_is_made_again(runs):
     released(project)
 
 
+def test_a_corrected_file_of_the_mirror_is_not_passed_over(runs):
+    _, (_, (project, _)) = runs
+    raw = project.folder.parent / "raw" / "mine.npz"
+    before = raw.read_bytes()
+    np.savez(raw, **graph(5))
+    for arguments in ([], ["-n"]):
+        result = project.snakemake(*arguments, check=False)
+        said = result.stdout + result.stderr
+        assert result.returncode != 0 and "mine.npz has changed." in said
+        assert "delete private/data/raw/mine and private/data/graphs/mine.* and run" in said
+        assert hashlib.sha256(raw.read_bytes()).hexdigest() not in said
+    raw.write_bytes(before)
+    project.snakemake()
+
+
 OF_THE_MACHINE = {"cpu_seconds", "wall_seconds", "peak_rss_mb", "train_accuracy", "curves"}
 
 

@@ -111,6 +111,31 @@ def download(
     return {"dataset": spec.name, "files": files}
 
 
+def check_unchanged(
+    spec: DatasetSpec, folder: str | os.PathLike, mirror: str | os.PathLike
+) -> None:
+    """Whether the mirror still has the files that were taken from it by name alone, for no hash of
+    them is known: a corrected file would not be used without a word.
+
+    folder: where `download` placed them; nothing is checked of what was not placed yet. Raises
+    `GraphDPError` naming the first that differs.
+    """
+    record = Path(folder, RECORD)
+    recorded = _recorded(record)
+    names = [file.name for file in spec.files if not (file.sha256 or file.git_sha1)]
+    if not any(name in recorded for name in names):
+        return
+    in_mirror = _index(Path(mirror))
+    for name in filter(recorded.get, names):
+        for path in in_mirror.get(name, []):
+            # A link may lead nowhere.
+            if path.is_file() and io.sha256_file(path) != recorded[name]:
+                # No hash of a private file is said.
+                raise GraphDPError(
+                    f"dataset '{spec.name}': {path} has changed.{_first_use(record, spec.name)}"
+                )
+
+
 def verify(folder: str | os.PathLike) -> None:
     """Whether the files of a folder are still those of its manifest.
 

@@ -47,9 +47,12 @@ class Made:
     def statistics_file(self, dataset: str) -> str:
         return f"{self.work}/data/graphs/{dataset}.json"
 
+    def raw_folder(self, dataset: str) -> str:
+        return f"{self.work}/data/raw/{dataset}"
+
     def manifest_file(self, dataset: str) -> str:
         """Of a dataset's raw files."""
-        return f"{self.work}/data/raw/{dataset}/manifest.json"
+        return f"{self.raw_folder(dataset)}/manifest.json"
 
     def available(self) -> list[str]:
         return [name for name in self.study.datasets if name not in self.unavailable]

@@ -8,7 +8,7 @@ pandas or torch: every start of Snakemake does this.
 import ast
 import importlib.util
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 
 from graphdp import private
 from graphdp.config import Study, unknown, validate
+from graphdp.data import download
 from graphdp.data.csbm_sizes import check_sizes
 from graphdp.data.datasets import DatasetSpec, Registry, load_registry
 from graphdp.errors import GraphDPError
@@ -201,6 +202,18 @@ def check_mirror(study: Study) -> None:
         raise GraphDPError(
             f"config: mirror: there is no folder {study.mirror!r}; correct it, or leave it out"
         )
+
+
+def check_first_used(
+    study: Study, datasets: Mapping[str, DatasetSpec], raw_folder: Callable[[str], str]
+) -> None:
+    """Whether files that the mirror alone tells are those that were taken from it: no rule reads it
+    again, so that a corrected one would not be used, without a word.
+
+    raw_folder: of a dataset, where its files were placed. Raises `GraphDPError`.
+    """
+    for name, spec in datasets.items() if study.mirror is not None else ():
+        download.check_unchanged(spec, raw_folder(name), study.mirror)
 
 
 def check_links(study: Study, local: bool) -> None:
