@@ -87,4 +87,4 @@ test-fresh:
 	@$(PYTHON) tests/fresh/run.py
 
 test-slow: install
-	GRAPHDP_CLAIMS=$(CLAIMS) $(BIN)/python -m pytest -m slow -n 2 --dist load
+	GRAPHDP_CLAIMS=$(CLAIMS) $(BIN)/python -m pytest -m slow -n 2 --dist worksteal

@@ -130,6 +130,7 @@ def test_all_methods_and_epsilons_attack_the_same_nodes_and_share_no_stream(grap
 # --- what it finds ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["mlp", "gap", "sage"])
 def test_an_overfitted_model_gives_its_members_away(graph, method, tmp_path):
     """Above one half by 5 standard deviations of scores that know nothing: 3e-7."""

@@ -20,6 +20,7 @@ from graphdp.rng import stream_seed
 ALPHA = 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hops", [1, 2])
 def test_copies_side_by_side_are_independent_runs(hops):
     """Scores of copies in one call against one call per run: one distribution (KS, 1e-6)."""

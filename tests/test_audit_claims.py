@@ -70,6 +70,7 @@ def test_claimed_epsilons_are_those_of_the_plans():
     assert one["claimed_adjacency"] == "edge_directed" and one["adjacency"] == "edge_undirected"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -88,6 +89,7 @@ def test_outcomes_are_as_expected(name):
     assert run(get(name), draws=1000, seed=5) == run(get(name), draws=1000, seed=5)
 
 
+@pytest.mark.slow
 def test_no_construction_exceeds_the_participant_claim():
     result = run(get("gap-node-participant-k1-eps4"), draws=10_000)
     found = result["details"]["constructions"]
@@ -180,6 +182,7 @@ def test_table_and_figure_say_what_each_epsilon_is(results, tmp_path):
     assert again.read_bytes() == paths["svg"].read_bytes()
 
 
+@pytest.mark.slow
 def test_no_label_of_the_whole_figure_is_cut(results):
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 

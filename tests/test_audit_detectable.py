@@ -56,6 +56,7 @@ def test_less_noise_is_drawn_than_is_accounted_and_only_that():
     assert whole["verdict"] != "refuted" and half["verdict"] == "refuted"
 
 
+@pytest.mark.slow
 def test_a_factor_is_quiet_and_the_next_one_is_caught():
     claim, draws = get("one-run-mlp-eps4"), 100
     line = measure(claim, draws)

@@ -304,6 +304,7 @@ def test_a_quantile_of_degrees_whose_sensitivity_is_that_of_one_user_is_caught(m
 USERS = 1500
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("all_rounds", [False, True])
 def test_equal_closed_neighbourhoods_are_told_by_rounds_without_noise(monkeypatch, all_rounds):
     """Two users and their pairs with themselves; a third sends to one of them, or not. With noise
@@ -407,6 +408,7 @@ def small_sums(shares):
     return sums[is_row].view(np.int64), left
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("parties", "shares"), [(3, 2), pytest.param(4, 3, marks=pytest.mark.slow)]
 )
@@ -454,6 +456,7 @@ def test_the_order_of_shares_does_not_tell_who_sent_them(tmp_path):
     assert orders[0] != orders[1] and orders[0] != orders[2] and orders[1] != orders[2]
 
 
+@pytest.mark.slow
 def test_a_participant_who_leaves_takes_no_dummies_along(tmp_path):
     """The parties draw them for all keys, that of a user who sends nothing included: all of its
     pairs that are missing are those it sent, to another key."""

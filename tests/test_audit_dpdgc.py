@@ -63,6 +63,7 @@ def test_the_worlds_of_a_release_are_adjacent_and_reach_its_sensitivity(
     assert plans.embedding_release(level, max_degree, undirected).value == math.sqrt(square)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("level", "mu"), [("edge", 1), ("k5", math.sqrt(5)), ("node", 2)])
 def test_release_scores_are_gaussian_with_the_sensitivity_of_the_theory(level, mu):
     draws = 2_000 if level == "node" else 20_000
@@ -126,6 +127,7 @@ def test_chances_of_a_batch_are_those_of_the_sampler(method, settings, rate):
     assert joint == pytest.approx(rate * 5 * other, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_likelihood_ratios_of_a_phase_average_to_one():
     """E[exp(score)] = 1 in "absent": the score is the likelihood ratio of what is observed."""
     scores = audit.phase_scores(phase("dpdgc", "k5", registered._FEW), "absent", 300, 2)
@@ -134,6 +136,7 @@ def test_likelihood_ratios_of_a_phase_average_to_one():
     assert abs(ratios.mean() - 1) < stats.norm.isf(ALPHA / 2) * error
 
 
+@pytest.mark.slow
 def test_a_phase_with_everyone_sampled_is_gaussian_with_the_group_s_move():
     """q = 1: score N(±L²/2, L²) with L = ‖Σ moves‖ √T / std; for k = 25 the move is near 15 C."""
     one = phase("dpdgcofficial", "k25", registered._FULL)
@@ -225,6 +228,7 @@ def test_outcomes_of_releases_are_as_expected(name):
         assert result["details"]["row_norm_over_c"] > 1e7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [EDGE, NODE, "dpdgc-release-k1-eps4"])
 def test_released_with_rows_of_w_as_they_are(monkeypatch, name):
     normalize = aggregation.normalize_rows
@@ -288,6 +292,7 @@ def test_released_with_noise_for_half_of_the_rows_that_change(monkeypatch):
     assert run(claim, draws=40_000)["verdict"] == "refuted"
 
 
+@pytest.mark.slow
 def test_a_group_of_rows_accounted_as_one(monkeypatch):
     """k + 1 rows change, the accountant knows of one."""
     monkeypatch.setattr(plans, "changed_rows", lambda *arguments: 1)

@@ -34,6 +34,7 @@ def phase(name, epsilon):
     return audit.Phase(calibrate(claim.plan, epsilon, claim.delta), **settings)
 
 
+@pytest.mark.slow
 def test_with_everyone_sampled_the_worlds_are_two_clips_apart():
     """N(±μ²/2, μ²) with μ = √rounds / noise multiplier (each but for a chance of 1e-6)."""
     one = phase(ALL, 4.0)
@@ -47,6 +48,7 @@ def test_with_everyone_sampled_the_worlds_are_two_clips_apart():
     assert low < present.var(ddof=1) / square < high and low < absent.var(ddof=1) / square < high
 
 
+@pytest.mark.slow
 def test_likelihood_ratios_average_to_one():
     """E[exp(score)] = 1 in "absent", with sampling: of the real rounds (chance 1e-6)."""
     ratios = np.exp(audit.classifier_scores(phase(SAMPLED, 1.0), "absent", 200, 1))
@@ -65,6 +67,7 @@ def test_edge_level_trains_the_classifier_without_noise():
     assert phases == ["embedding", "release"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [ALL, pytest.param(SAMPLED, marks=pytest.mark.slow)])
 def test_training_with_half_of_the_noise(monkeypatch, name):
     add = GridNoise.add

@@ -29,6 +29,7 @@ def phase(level, settings):
     return Phase(calibrate(plan, 4, 1e-3), **settings)
 
 
+@pytest.mark.slow
 def test_with_everyone_sampled_the_scores_are_those_of_the_whole_group_turned_round():
     """q = 1: N(±L²/2, L²), L = 2 (k + 1) C √T / σ."""
     one = phase("k5", registered._FULL)
@@ -39,6 +40,7 @@ def test_with_everyone_sampled_the_scores_are_those_of_the_whole_group_turned_ro
     assert present.std() == pytest.approx(math.sqrt(square), rel=5 / math.sqrt(2 * 200))
 
 
+@pytest.mark.slow
 def test_likelihood_ratios_average_to_one():
     """E[exp(score)] = 1 in "absent": the score is the likelihood ratio of sampled rounds."""
     ratios = np.exp(rounds_scores(phase("k1", registered._FEW), "absent", 400, 2))
@@ -55,6 +57,7 @@ def with_everyone_sampled() -> Claim:
     return replace(get(EDGE), plan=plan, reference=plan, attack=attack)
 
 
+@pytest.mark.slow
 def test_half_of_the_noise_is_caught(monkeypatch):
     """μ of 2.4 instead of 1.2 (ε = 4, edge_directed, δ = 1e-3, proven): from 800 runs the bound is
     8.1 ± 0.6, so it misses 4 with a chance below 1e-9. The right noise exceeds it with at most
@@ -66,6 +69,7 @@ def test_half_of_the_noise_is_caught(monkeypatch):
     assert run(with_everyone_sampled(), DRAWS)["verdict"] == "refuted"
 
 
+@pytest.mark.slow
 def test_twice_the_clip_is_caught(monkeypatch):
     """As likely as with half of the noise."""
     factors = descent.clipping_factors

@@ -59,11 +59,13 @@ def outcome(name, draws=None):
     return result["verdict"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DRAWS)
 def test_the_code_as_it_is_stays_below(name):
     assert outcome(name) != "refuted"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_half_of_the_noise(name):
     with gaussian(0.5):
@@ -102,6 +104,7 @@ def test_sml_noise_in_place_of_gaussian_noise(monkeypatch):
     assert not norms_are_gaussian()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_the_whole_clip(monkeypatch, name):
     add = network.Model.add_clipped

@@ -11,6 +11,7 @@ from graphdp.audit.claims import claims, get, run
 DRAWS = 40_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["mlp", "classifier"])
 def test_bare_noise_gives_a_record_away_and_the_grid_does_not(method):
     official = run(get(f"noise_lattice_{method}-official"), draws=DRAWS)

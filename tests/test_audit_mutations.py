@@ -36,6 +36,7 @@ def outcome(name, draws=None):
     return result["verdict"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [EDGE, TWO_HOPS, PARTICIPANT, ALL_TERMS, CANARY, ONE_RUN])
 def test_the_code_as_it_is_stays_below(name):
     assert outcome(name) != "refuted"
@@ -96,6 +97,7 @@ def test_lists_that_are_not_bounded_exceed_the_claim(monkeypatch):
     assert outcome(PARTICIPANT) == "refuted"
 
 
+@pytest.mark.slow
 def test_the_own_row_released():
     """The same runs: with the removed node's row withheld nothing is learnt, with it everything."""
     claim = get("gap-node-own-row-k1-eps8")
@@ -116,6 +118,7 @@ def test_the_own_row_released():
     assert outcome("gap-node-own-row-k1-eps1") == "refuted"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [CANARY, CLASSIFIER, ONE_RUN])
 def test_training_with_half_of_the_noise(monkeypatch, name):
     add = GridNoise.add
@@ -123,6 +126,7 @@ def test_training_with_half_of_the_noise(monkeypatch, name):
     assert outcome(name) == "refuted"
 
 
+@pytest.mark.slow
 def test_training_with_twice_the_clip(monkeypatch):
     add = chunk.add_clipped_gradients
 

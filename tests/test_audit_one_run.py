@@ -58,6 +58,7 @@ def test_bounds_are_those_of_jax_privacy():
         assert one_run_bound(*counts, delta, 1 - failure) == pytest.approx(value, abs=3e-6)
 
 
+@pytest.mark.slow
 def test_gaussian_bounds_are_those_of_jax_privacy():
     """With the exact trade-off of a Gaussian; from the plan's losses it is at most that, and near
     it."""

@@ -52,6 +52,7 @@ def test_scores_are_gaussian_with_the_sensitivity_of_the_theory(depth, undirecte
         assert abs(correlation) * math.sqrt(draws - 1) < stats.norm.isf(ALPHA / 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CLAIMS)
 def test_outcomes_are_as_expected(name):
     """A bound above a claim that holds has a chance of 5 % at most; these seeds have none."""
@@ -109,6 +110,7 @@ def test_the_canary_attacks_stage_0_alone():
         assert stage == next(m for m in whole.mechanisms if m.phase == "stage0")
 
 
+@pytest.mark.slow
 def test_training_as_it_is_stays_below():
     result = run(get(CANARY), draws=ENOUGH)
     assert result["as_expected"] and 0.5 < result["lower_bound"] < 4
@@ -122,6 +124,7 @@ class HalfNoise:
         self.noise.add(sums, noise_std / 2)
 
 
+@pytest.mark.slow
 def test_rounds_with_half_of_the_noise(monkeypatch):
     """That of DP-Adam alone: the sums keep theirs, and no check of the stage sees it."""
     source = Block.noise_source
@@ -130,6 +133,7 @@ def test_rounds_with_half_of_the_noise(monkeypatch):
     assert run(get(EDGE), draws=20_000)["verdict"] != "refuted"
 
 
+@pytest.mark.slow
 def test_rounds_with_twice_the_clip(monkeypatch):
     add = chunk.add_clipped_gradients
 

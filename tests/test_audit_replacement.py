@@ -57,6 +57,7 @@ def test_likelihood_ratios_average_to_one():
     assert abs(ratios.mean() - 1) < stats.norm.isf(ALPHA / 2) * ratios.std() / math.sqrt(1000)
 
 
+@pytest.mark.slow
 def test_the_code_as_it_is_stays_below():
     """A bound above the claim would have a chance of 5 % at most, if the claim were met; it is far
     from that with half of the nodes in a batch."""
@@ -65,6 +66,7 @@ def test_the_code_as_it_is_stays_below():
     assert result["verdict"] == "consistent" and result["claimed_adjacency"] == "node_replace"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [CLAIMS[3], *(pytest.param(n, marks=pytest.mark.slow) for n in CLAIMS[:3])]
 )

@@ -34,6 +34,7 @@ def test_the_worlds_differ_in_one_edge():
         assert ends == [(0, 1), (1, 0)][:entries]
 
 
+@pytest.mark.slow
 def test_an_edge_comes_out_as_often_as_randomised_response_says():
     """Chance of failure 1e-6 a rate. Both of its entries come out, or none."""
     setting, runs = {"perturbation": "edge_rand"}, 1500
@@ -45,6 +46,7 @@ def test_an_edge_comes_out_as_often_as_randomised_response_says():
         assert abs(scores.mean() / 2 - rate) < error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [ONE, "sage-entry-undirected-published-edge_rand-eps1"])
 def test_outcomes_are_as_expected(name):
     """A bound above a claim that holds has a chance of 5 % at most; these seeds have none."""
@@ -73,6 +75,7 @@ def test_flip_probabilities_of_twice_the_epsilon(monkeypatch, name):
     assert outcome(name, 1500 if name == ONE else 6000) == "refuted"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "part", "place", "runs"),
     [

@@ -42,6 +42,7 @@ def test_node_0_takes_a_place_in_half_of_the_runs():
     assert (kept.sum(1) == 1).all() and abs(kept[:, 0].mean() - 0.5) < 4.9 * 0.5 / runs**0.5
 
 
+@pytest.mark.slow
 def test_a_node_that_many_list_exceeds_the_published_claim():
     assert outcome(ADDED, 100) == "refuted"
 

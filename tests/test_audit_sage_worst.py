@@ -80,6 +80,7 @@ def test_node_0_takes_a_place_of_as_many_as_accounted():
             assert one == other
 
 
+@pytest.mark.slow
 def test_the_scores_are_those_of_gaussians_as_far_apart_as_accounted():
     """N(±μ²/2, μ²) with μ = √4 / noise multiplier for the rounds, and 2√D / (√D noise multiplier)
     for the sum, published with half of a participant's sensitivity. Chance of failure 6e-6."""

@@ -320,6 +320,7 @@ def printed_homophily():
     return {line["dataset"]: float(line["mean"]) for line in lines}
 
 
+@pytest.mark.slow
 @pytest.mark.real_data
 @pytest.mark.parametrize(
     "name",

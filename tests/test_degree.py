@@ -217,6 +217,7 @@ def test_public_candidates_drop_self_loops_and_take_empty_graphs():
     assert degree.public_candidates(np.array([0]), empty, 1, 0).shape == (0,)
 
 
+@pytest.mark.slow
 def test_every_edge_is_a_candidate_equally_often():
     """Over 20,000 seeds every ordered pair of 5 ids is kept Binomial(20000, 2 / 4) times. Exact
     tails, Bonferroni over 20 pairs and two sides: false alarm at most 1e-6 in all."""

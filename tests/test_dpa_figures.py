@@ -44,6 +44,7 @@ def test_a_graphs_figure_draws_the_tables_means_and_the_print(frame, context, ta
     assert [ax.get_title() for ax in gone.axes] == ["citeseer"]
 
 
+@pytest.mark.slow
 def test_no_panel_has_more_than_six_series(frame, context):
     for name, one in FIGURES.items():
         for ax in one.draw(frame, context).axes:

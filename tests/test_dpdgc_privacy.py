@@ -132,6 +132,7 @@ def test_the_pair_is_the_binomial_mixture(rate, group_size, shift):
     np.testing.assert_allclose(pair.delta(epsilons), direct, rtol=1e-4, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shift", [8.0, 9.0, 12.0, 20.0])
 @pytest.mark.parametrize(("rate", "group_size"), [(0.02, 1), (1e-4, 2), (0.3, 3)])
 def test_under_a_large_shift_a_group_is_seen_unless_nobody_is_drawn(rate, group_size, shift):
@@ -488,6 +489,7 @@ def test_bases():
     assert composition.epsilon_at(plan, plan, 6.0, 1e-5) == accounting.epsilon(plan, 6.0, 1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["dpdgc", "dpdgcofficial"])
 @pytest.mark.parametrize(
     ("level", "epsilon", "unit"),

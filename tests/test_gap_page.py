@@ -178,6 +178,7 @@ def test_what_is_said_of_the_encoder():
     assert low > top and said in TEXT
 
 
+@pytest.mark.slow
 def test_what_is_said_of_the_mlp():
     """Below which cells GAP is, at either level, by the orderings' verdicts."""
     found = {}

@@ -62,6 +62,7 @@ def block(
     return made, setting
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("convolution", ["gcn", "gin", "sage"])
 @pytest.mark.parametrize("name", IDS)
 def test_what_is_run_is_what_the_plan_accounts(name, convolution):
@@ -98,6 +99,7 @@ def test_equal_arguments_train_equal_models(overlap):
         assert np.array_equal(value, found[1][name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["transductive", "inductive"])
 def test_predictions_read_no_training_node(kind):
     """Other features of all training nodes change no score of another node, given the weights; one
@@ -134,6 +136,7 @@ def model_of(shape, graph, values):
     return Model(shape, features_of(graph.x, torch.empty(0)), values)
 
 
+@pytest.mark.slow
 def test_inductive_training_reads_training_nodes_alone():
     graph = graph_of()
     for setting_name, reads_others in (("transductive", True), ("inductive", False)):
@@ -144,6 +147,7 @@ def test_inductive_training_reads_training_nodes_alone():
         assert bool((~np.isin(read, train)).any()) is reads_others
 
 
+@pytest.mark.slow
 def test_no_more_training_nodes_list_a_node_than_are_announced():
     """The plan accounts as many lists as there are training nodes, of a private release as many as
     are announced: 100 here, where a node that all others list is in the lists of over 200."""
@@ -293,6 +297,7 @@ def test_rounds_other_than_the_plans_are_refused(monkeypatch, target, name, chan
         calibrated.check_execution(made.calibrations[0], model.executed)
 
 
+@pytest.mark.slow
 def test_sml_noise_overlap_and_divisor_other_than_the_plans_are_refused(monkeypatch):
     for name, wrong, told in (
         ("heterpoisson", {"overlap": "dropped"}, "records"),
@@ -312,6 +317,7 @@ def test_sml_noise_overlap_and_divisor_other_than_the_plans_are_refused(monkeypa
         calibrated.check_execution(made.calibrations[0], model.executed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("overlap", ["kept", "dropped"])
 def test_one_node_moves_the_sum_of_a_round_as_the_plan_says(overlap):
     """The worst inputs that the clip allows, on a directed graph, by brute force over many rounds:
@@ -359,6 +365,7 @@ def _without(one, z):
     )
 
 
+@pytest.mark.slow
 def test_the_norm_of_sml_noise_tells_its_scale_and_gaussian_noise_does_not():
     """What refutes the published claim: a round's noise of many coordinates is Gaussian of a scale
     that its own norm tells. A chance of 1e-6 to fail by luck, for each of the two."""

@@ -97,6 +97,7 @@ def statement_of(method, split="shared by id", **more):
     return made
 
 
+@pytest.mark.slow
 def test_nodes_added_or_removed_need_a_split_that_moves_no_other():
     with pytest.raises(GraphDPError, match="node_add_remove does not hold; set split_sides: by_id"):
         statement_of("heterpoisson", "shared", **PUBLIC)
@@ -235,6 +236,7 @@ def test_no_data_decides_between_dense_and_sparse_sums():
 # --- the command line -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more", ["--max-degree 14", "--max-degree 14 --degree-bound public_candidates"]
 )

@@ -374,6 +374,7 @@ def test_batches_of_a_fixed_size_are_refused_before_the_ledger(tmp_path, monkeyp
     assert not (tmp_path / "private").exists()
 
 
+@pytest.mark.slow
 def test_noise_that_is_not_analysed_as_drawn_is_refused_before_the_ledger(tmp_path, monkeypatch):
     """What is proven of SML noise is proven of exact real numbers alone."""
     from graphdp.workflow.calibrations import calibrate_cell

@@ -56,6 +56,7 @@ def add_method(project: Project) -> None:
         shutil.copy(NEW / path, target)
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_documentation_make_a_method(tmp_path):
     """Of the example under another name, which `calibrate` then knows."""
     project = Project(tmp_path, STUDY)
@@ -133,6 +134,7 @@ def test_it_is_a_folder_and_a_file():
     assert not (ROOT / "workflow/graphdp/methods" / METHOD).exists()
 
 
+@pytest.mark.slow
 def test_adding_it_to_a_finished_study_leaves_nothing_to_be_done(finished, project):
     assert finished.planned() == {}
     assert project.planned() == {}
@@ -192,6 +194,7 @@ def test_its_options_are_in_the_help(project):
     assert refused.stderr.startswith("graphdp: --feature-clip: input should be greater than 0")
 
 
+@pytest.mark.slow
 def test_its_cells_are_trained_with_the_noise_of_their_plan(trained):
     rows = pd.read_csv(trained.folder / "results/tiny/rows.csv", dtype={"epsilon": str})
     rows = rows[rows["method"] == METHOD]
@@ -207,6 +210,7 @@ def test_its_cells_are_trained_with_the_noise_of_their_plan(trained):
     assert trained.planned() == {}
 
 
+@pytest.mark.slow
 def test_other_noise_than_planned_gives_no_row(trained, tmp_path):
     copy = trained.copy_to(tmp_path / "copy")
     place = f"methods/{METHOD}/method.py"
@@ -235,6 +239,7 @@ def test_its_statement(trained):
         Statement.from_json(said[0])  # here, where the kind has no file
 
 
+@pytest.mark.slow
 def test_its_colour_and_name_are_in_figures_and_tables(trained):
     results = trained.folder / "results/tiny"
     assert COLOUR in (results / "figures/figure6.svg").read_text()
@@ -284,6 +289,7 @@ print(np.mean(seen[0] == seen[2]) < 0.1, *shapes)
 """
 
 
+@pytest.mark.slow
 def test_its_noise_is_another_on_a_graph_with_a_node_less(project):
     """Else the two releases would differ in that node's features alone."""
     assert project.python(OTHER_NOISE).strip() == "True discrete gaussian"
@@ -321,6 +327,7 @@ def claim_outcome(project: Project, draws: int) -> dict:
     )
 
 
+@pytest.mark.slow
 def test_its_audit_claim_holds_and_half_of_the_noise_refutes_it(project, tmp_path):
     holds = claim_outcome(project, 100_000)
     assert holds["as_expected"] and holds["verdict"] != "refuted"
@@ -332,6 +339,7 @@ def test_its_audit_claim_holds_and_half_of_the_noise_refutes_it(project, tmp_pat
     assert refuted["verdict"] == "refuted" and not refuted["as_expected"]
 
 
+@pytest.mark.slow
 def test_its_detectable_factor_is_measured_by_its_own_noise(project):
     """A claim says how its noise is multiplied; else it is taken to be of `graphdp.noise`."""
     found = project.python(

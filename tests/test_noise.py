@@ -289,6 +289,7 @@ def exact_cells(bits_u, bits_angle, g, offset):
     return counts / counts.sum(), ideal
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "offset",
     [(0.0, 0.0), *(pytest.param(o, marks=pytest.mark.slow) for o in ((0.5, 0.5), (0.13, 0.71)))],

@@ -467,6 +467,7 @@ def page(tmp_path_factory, written):
     return (folder / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_report_is_well_formed_and_self_contained(page):
     assert page.lstrip().startswith("<!DOCTYPE html>")
     parsed = _Page(page)

@@ -284,6 +284,7 @@ def test_a_round_that_is_sent_again_has_the_same_bytes():
     assert other._secret != session()._secret  # fresh where none is given
 
 
+@pytest.mark.slow
 def test_who_gives_a_secret_once_more_gets_the_same_bytes_on_every_link(tmp_path, monkeypatch):
     """Users, parties and shuffler, study, order, choices and masks included."""
     monkeypatch.setattr(Link, "__init__", Link.__init__)  # put back at the end, as the other
@@ -372,6 +373,7 @@ def test_a_shuffler_that_dies_ends_the_session_at_once():
     assert failing(kill, message, timeout=60.0) < 15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["party 1", "shuffler"])
 def test_who_is_stopped_is_named_long_before_its_links_time_is_up(name):
     """It is asked after 3 s, and has as many to answer."""
@@ -386,6 +388,7 @@ def test_who_is_stopped_is_named_long_before_its_links_time_is_up(name):
 BY_SHUFFLER = "features: .*shuffler, round 2 .*: party 1 sent nothing for 2"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "function", "call", "message"),
     [
@@ -403,6 +406,7 @@ def test_who_hangs_at_its_work_is_named_though_it_answers(name, function, call, 
     assert time.monotonic() - began < 25
 
 
+@pytest.mark.slow
 def test_a_party_that_is_slow_as_its_work_is_long_is_waited_for():
     """Some 18,000 dummies take far longer than others would wait, going by 0.02 s alone."""
     many = session(timeout=0.02, count_std=1.0, mean_dummies=150)
@@ -440,6 +444,7 @@ def test_a_party_is_told_nothing_that_depends_on_the_pairs():
     assert whole["party 0"]["timeouts"]["shuffler"] > 5 * 20
 
 
+@pytest.mark.slow
 def test_a_party_that_is_stopped_before_it_connects_is_named(monkeypatch):
     """After a minute, of which its links know nothing; here 12 s, in which the others start."""
     monkeypatch.setattr(session_module, "_BEGUN", 12.0)
@@ -515,6 +520,7 @@ TO_SERVER = ("party 1", "server", "sums", "^round 2 of features: party 1 sent ")
 WRONG = "a frame with a wrong HMAC"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "to", "kind", "told", "how", "why"),
     [

@@ -85,6 +85,7 @@ def test_programs_that_a_command_starts_release_what_one_process_does(launched, 
     assert over_tcp.traffic == expected_bytes()
 
 
+@pytest.mark.slow
 def test_a_killed_session_leaves_no_process_though_no_signal_is_passed_on(tmp_path, launched):
     with Running(tmp_path, **launched) as running:
         assert len(running.family) == 8  # four programs, and what started them
@@ -140,6 +141,7 @@ def test_a_shuffler_that_ends_before_it_listens_is_told_from_one_that_is_late(
     assert re.fullmatch(message, str(error.value))
 
 
+@pytest.mark.slow
 def test_a_shuffler_that_does_not_listen_in_time_is_named_with_that_time(tmp_path):
     launch = program(tmp_path, "#!/bin/sh\nexec sleep 60\n")
     with pytest.raises(GraphDPError) as error, session(launch=launch, start_timeout=1.0):
@@ -155,6 +157,7 @@ def test_what_a_command_leaves_behind_holds_nothing_up(tmp_path):
     assert time.monotonic() - began < 15
 
 
+@pytest.mark.slow
 def test_a_stopped_program_ends_with_what_started_it(tmp_path):
     """Which is a shell that waits for it."""
     shell = program(tmp_path, '#!/bin/sh\n"$@"\nexit $?\n')
@@ -176,6 +179,7 @@ def test_a_stopped_program_ends_with_what_started_it(tmp_path):
     seconds_until(lambda: gone([child]), 10)
 
 
+@pytest.mark.slow
 def test_a_command_that_says_what_is_not_to_be_read_is_one_line(tmp_path):
     """A line without an end, longer than one that is read."""
     launch = program(tmp_path, "#!/bin/sh\nhead -c 200000 /dev/zero\nexec sleep 60\n")
@@ -257,6 +261,7 @@ def test_certificates_and_a_program_that_are_not_there_are_noticed_before_the_fi
         check(True, transport="tcp", launch="no-such-program")
 
 
+@pytest.mark.slow
 def test_a_study_whose_parties_cannot_be_started_downloads_nothing(tmp_path):
     project = Project(tmp_path, study(transport="tcp", launch="no-such-program"))
     run = project.snakemake("rows", check=False)
@@ -304,6 +309,7 @@ def run(network, folder, **changes):
     return Running(folder, network.on(network.addresses[0]), **spread(network, folder), **changes)
 
 
+@pytest.mark.slow
 @on_hosts
 def test_hosts_release_what_one_process_does_bit_for_bit(network, tmp_path):
     with run(network, tmp_path) as running:
@@ -316,6 +322,7 @@ def test_hosts_release_what_one_process_does_bit_for_bit(network, tmp_path):
     assert same(np.load(running.found).values()) and not network.processes()
 
 
+@pytest.mark.slow
 @on_hosts
 @pytest.mark.parametrize(("named", "who"), [(0, "shuffler"), (1, "server")])
 def test_a_certificate_of_another_host_is_refused(network, tmp_path, named, who):
@@ -327,6 +334,7 @@ def test_a_certificate_of_another_host_is_refused(network, tmp_path, named, who)
     assert seconds < 10 and not network.processes() and not running.found.exists()
 
 
+@pytest.mark.slow
 @on_hosts
 def test_a_party_that_is_killed_on_its_host_ends_the_session(network, tmp_path):
     with run(network, tmp_path) as running:
@@ -338,6 +346,7 @@ def test_a_party_that_is_killed_on_its_host_ends_the_session(network, tmp_path):
     assert seconds < 10 and not network.processes() and not running.found.exists()
 
 
+@pytest.mark.slow
 @on_hosts
 @pytest.mark.parametrize(
     ("host", "who"), [(3, "party 1"), pytest.param(1, "shuffler", marks=pytest.mark.slow)]
@@ -353,6 +362,7 @@ def test_a_host_that_is_cut_off_ends_the_session(network, tmp_path, host, who):
     assert seconds < 25 and not network.processes() and not running.found.exists()
 
 
+@pytest.mark.slow
 @on_hosts
 def test_a_session_that_is_killed_leaves_nothing_on_any_host(network, tmp_path):
     with run(network, tmp_path) as running:

@@ -79,6 +79,7 @@ def run(network, folder, **changes):
     return Running(folder, network.on(network.addresses[0]), **(given | changes))
 
 
+@pytest.mark.slow
 def test_programs_that_ssh_starts_release_what_one_process_does(network, tmp_path):
     with run(network, tmp_path) as running:
         assert [len(network.programs(host)) for host in network.addresses] == [0, 1, 1, 1, 1]
@@ -89,6 +90,7 @@ def test_programs_that_ssh_starts_release_what_one_process_does(network, tmp_pat
     assert same(np.load(running.found).values()) and not network.programs()
 
 
+@pytest.mark.slow
 def test_a_killed_session_leaves_nothing_where_ssh_started_it(network, tmp_path):
     with run(network, tmp_path) as running:
         running.round()
@@ -96,6 +98,7 @@ def test_a_killed_session_leaves_nothing_where_ssh_started_it(network, tmp_path)
         assert seconds_until(lambda: not network.programs()) < 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["party", "ssh"])
 def test_a_party_or_its_ssh_that_is_killed_is_named(network, tmp_path, what):
     with run(network, tmp_path) as running:
@@ -125,6 +128,7 @@ def test_a_host_that_is_cut_off_ends_its_party_itself(network, tmp_path):
     assert seconds_until(lambda: not network.programs(), 20) < 15
 
 
+@pytest.mark.slow
 def test_a_host_that_refuses_the_key_is_named_at_once(network, tmp_path):
     (tmp_path / "ssh/user.pub").write_text("")
     with run(network, tmp_path) as running:

@@ -252,6 +252,7 @@ def test_noise_of_a_chunks_density_is_that_for_a_whole_matrix(monkeypatch):
         assert 1 / epsilon / (r * 1040) == pytest.approx(1 / (1040**2 * 0.2), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_chunks_do_not_keep_their_epsilon(monkeypatch):
     """The last of 100 nodes has a chunk of its own. Nobody sends to it, or one does: its noisy
     count costs 0.1 ε n / r = 10 where ε = 1 is claimed. Whether something comes out there, by exact

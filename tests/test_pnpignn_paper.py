@@ -166,6 +166,7 @@ def test_table_2_has_the_print_beside_ours_and_what_is_missing(table2):
     assert (lines == 8).all()
 
 
+@pytest.mark.slow
 def test_table_3_is_macro_precision_and_old_rows_are_missing(context, frame):
     table = printed.table3(frame, context)
     bound = table[table["method"] == "bound"].set_index("dataset")

@@ -78,6 +78,7 @@ def test_edge_level_noise_grows_as_the_root_of_the_hops(hops, target, delta):
     assert many == pytest.approx(math.sqrt(hops) * one, rel=3e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["edge", "k1", "k5"])
 def test_another_processors_last_digits_leave_the_noise_as_it_is(level, monkeypatch):
     """Transforms differ by 1e-12 or so from processor to processor; the noise names the streams."""

@@ -53,11 +53,13 @@ def test_the_readme_names_the_two_commands_and_the_papers():
         assert any(re.fullmatch(command, one) for one in commands()), paper.stem
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [c for c in commands() if c.startswith("snakemake")])
 def test_snakemake_commands_are_planned_as_written(command):
     plan(shlex.split(command))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [c for c in commands() if c.startswith("make")])
 def test_make_commands_expand_to_calls_that_are_planned(command):
     """`make -n` prints the shell commands; every snakemake call among them is planned."""
@@ -143,6 +145,7 @@ def test_the_number_of_audited_claims_is_what_the_audits_have(name):
     assert re.findall(r"\b(\d+) claims\b", (ROOT / name).read_text()) == [str(len(claims()))]
 
 
+@pytest.mark.slow
 def test_graphdp_commands_run_as_written():
     found = [command for command in commands() if command.startswith("graphdp")]
     assert found

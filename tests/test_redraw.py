@@ -37,6 +37,7 @@ def test_the_manifest_says_what_made_each_file():
     assert files["dpa-gnn-rows.csv.gz"]["commits"] == rows["git_commit"].value_counts().to_dict()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page", [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))], ids=lambda path: path.stem
 )
@@ -309,6 +310,7 @@ def test_what_a_picture_has_no_room_for_stands_in_a_page(name):
         assert not any(f"beside {name[:-4]}" in page for page in pages)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["redraw", "config", "audit.outcomes", "privacy.statement_form"])
 def test_a_command_without_arguments_does_nothing_when_it_is_given_one(module, tmp_path):
     """A `--help` that wrote files would be no help."""

@@ -129,6 +129,7 @@ def test_statements_become_html_and_nothing_else_does():
     assert "<ol><li>The first assumption" in made
 
 
+@pytest.mark.slow
 def test_the_page_says_when_how_and_of_which_commits_it_was_made(report):
     page = report.read_text()
     assert re.search(r"page made</dt><dd>\d\d \w+ 20\d\d, \d\d:\d\d UTC", page)

@@ -57,6 +57,7 @@ def test_labels_are_those_of_the_study(name):
         assert tuple(row[column] for column in LABEL) == wanted[where], where
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

@@ -167,6 +167,7 @@ def candidate_edges(graph):
     return set((sources * UNIVERSE + graph.ids[graph.indices[keep]]).tolist())
 
 
+@pytest.mark.slow
 def test_removing_a_node_moves_no_other(raw):
     """A thousand removals: of every other node the side stays, and of its edges those to public
     candidates. By the published rule hundreds of sides move."""

@@ -76,6 +76,7 @@ def candidates(graphs, max_degree, seed, ids, num_ids):
     return kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_degree", [1, 2, 3])
 def test_public_candidates_move_sqrt_degree_and_attain_it(max_degree):
     """All 4,096 digraphs on 4 of 5 ids, all removals, features: all signs and orthogonal rows."""

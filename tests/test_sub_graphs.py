@@ -86,6 +86,7 @@ def test_without_neighbours_it_is_poisson_dpsgd_with_half_the_clip(analysis, q, 
     assert other * (1 - 1e-5) <= mine <= other * 1.002
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("neighbors", "lists"), [(0, 1), (1, 2), (2, 4)])
 @pytest.mark.parametrize("labelled", [True, False])
 def test_known_multiplicities_are_averages_of_gaussians(neighbors, lists, labelled):
@@ -113,6 +114,7 @@ def test_known_multiplicities_are_averages_of_gaussians(neighbors, lists, labell
         assert found == pytest.approx(expected, rel=5e-3, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("lists", "steps"), [(1, 1), (1, 4), (2, 2)])
 def test_revealed_centres_are_a_mixture_of_dp_accounting(lists, steps):
     """Every list draws the node (p = 1): given n centres, shifts n and 1/2 with 1 - q and q."""
@@ -191,6 +193,7 @@ def test_curves_are_those_of_the_pairs(analysis, labelled, q, neighbors, lists, 
 # --- all numbers of lists -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("analysis", [HIDDEN, KNOWN, REVEALED])
 @pytest.mark.parametrize(("q", "neighbors", "sigma"), [(0.26, 1, 2.0), (0.05, 3, 1.0)])
 def test_every_number_of_lists_is_dominated(analysis, q, neighbors, sigma):
@@ -225,6 +228,7 @@ def test_poisson_levels_are_stochastically_larger(analysis):
         assert (held >= tails - 1e-14).all()
 
 
+@pytest.mark.slow
 def test_a_node_that_is_never_a_centre():
     """Hidden coins: no more than a training node. The other two lose the factor 1 - q."""
     for analysis, worse in ((HIDDEN, False), (KNOWN, True), (REVEALED, True)):

@@ -164,6 +164,7 @@ def test_two_laplace_distributions_are_farther_apart_than_on_a_line(order, claim
     assert true > 1.4 * claimed
 
 
+@pytest.mark.slow
 def test_the_published_noise_is_not_enough_for_a_node_without_out_edges():
     """δ(2) in high dimension, where the noise's norm tells its scale: above 3.08e-3, where 2.41e-5
     is claimed. Fails by chance with probability below 1e-6 (five standard errors of 10⁶ draws)."""
@@ -235,6 +236,7 @@ def test_the_official_code_runs_more_rounds_than_it_accounts():
 # --- calibration, command line, statement ---------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_calibration_errs_on_the_private_side_and_is_quick():
     start = time.process_time()
     plan = heterpoisson_plan("node", TRAIN, **PUBMED)
@@ -299,6 +301,7 @@ def statements(method, grid):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_statements_have_a_line_for_nodes_without_a_label():
     grid = [{"batch_size": 200, "epochs": 1, "overlap": "dropped", "max_degree": 10}]
     (made,) = statements("heterpoisson", grid)
@@ -311,6 +314,7 @@ def test_statements_have_a_line_for_nodes_without_a_label():
     assert "participant_peripheral" in render_markdown(made)
 
 
+@pytest.mark.slow
 def test_statements_of_laplace_noise_print_the_claim_as_none():
     (made,) = statements("heterpoissonsml", [{"batch_size": 200, "epochs": 1}])
     claim, true, *_ = made.accounting

@@ -135,6 +135,7 @@ def test_a_finished_study_has_its_artefacts_and_nothing_to_do(finished):
     assert not list(finished.folder.glob("results/**/.tmp-*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["figures", "tables", "report", "rows", "data"])
 def test_targets_exist(finished, target):
     assert finished.planned(target) == {}
@@ -199,6 +200,7 @@ def test_rows_that_were_cut_in_half_are_not_collected(project):
     assert pd.read_csv(rows).drop(columns=own).equals(before.drop(columns=own))
 
 
+@pytest.mark.slow
 def test_known_rows_are_taken_over_and_nothing_is_trained(project):
     """The same rows.csv, byte for byte; seeds without a row are trained, or missing."""
     results = project.folder / "results"
@@ -279,6 +281,7 @@ def test_known_rows_of_other_data_or_another_noise_than_the_calibrated_are_refus
         assert "Traceback" not in result.stdout + result.stderr
 
 
+@pytest.mark.slow
 def test_data_that_is_not_there_is_left_out_on_demand_and_a_generated_graph_never(tmp_path):
     project = Project(tmp_path, STUDY)
     project.configure(datasets=["small", "cora"], missing_data="skip")
@@ -287,6 +290,7 @@ def test_data_that_is_not_there_is_left_out_on_demand_and_a_generated_graph_neve
     assert set(fits) == {"small"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 10])
 def test_more_seeds_train_only_the_new_ones(project, size):
     """Also when the blocks of the finished run were shorter than the block size."""
@@ -305,6 +309,7 @@ def test_more_seeds_train_only_the_new_ones(project, size):
     }
 
 
+@pytest.mark.slow
 def test_another_epsilon_trains_just_that(project):
     """All calibrations of the dataset are written again, and nothing that reads the others' runs;
     the encoder is that of every ε."""
@@ -383,6 +388,7 @@ def test_another_noise_or_setting_of_the_plan_reruns_what_reads_it(project, chan
     assert project.planned() == {"calibrate": 1, "collect": 1, "draw": 1} | stages
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", ["deleted", "cut"])
 def test_without_records_results_of_another_configuration_are_refused(project, lost):
     """Snakemake would take them as done; the seals tell. Of the same configuration they are."""
@@ -415,6 +421,7 @@ def test_without_records_results_of_another_configuration_are_refused(project, l
     assert project.planned("rows")["preprocess"] == 1
 
 
+@pytest.mark.slow
 def test_another_experiment_trains_just_that(project):
     more = {"method": "mlp", "level": "none", "epochs": 5, "layers": [2, 3]}
     project.configure(experiments=STUDY["experiments"] | {"layers": [more]})
@@ -424,6 +431,7 @@ def test_another_experiment_trains_just_that(project):
     assert places == ["small/mlp/none/inf/layers"]
 
 
+@pytest.mark.slow
 def test_classifier_settings_rerun_no_aggregation_and_spend_no_budget(project):
     """Only the classifier's step size changes: the noisy aggregates stay, byte for byte."""
     cache = project.folder / "results/cache/aggregates"
@@ -438,6 +446,7 @@ def test_classifier_settings_rerun_no_aggregation_and_spend_no_budget(project):
     assert {path: path.stat().st_mtime_ns for path in cache.rglob("*.npy")} == before
 
 
+@pytest.mark.slow
 def test_regenerated_aggregates_have_the_same_bytes(project):
     def contents():
         cache = project.folder / "results/cache/aggregates"
@@ -457,6 +466,7 @@ def test_another_device_or_mirror_is_no_reason_to_run_again(project):
     assert project.planned() == {}
 
 
+@pytest.mark.slow
 def test_two_runs_at_once_are_refused(project):
     project.configure(seeds=4)
     descriptor = os.open(project.folder / ".snakemake/graphdp.lock", os.O_RDWR | os.O_CREAT)
@@ -671,6 +681,7 @@ def test_a_job_that_a_killed_run_left_at_work_is_ended_and_made_again(tmp_path):
     assert not Path(f"/proc/{pid}").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("config", "parts"),
     [
@@ -714,6 +725,7 @@ def test_a_configuration_without_a_study_and_no_cores_are_refused(finished, word
     assert result.returncode != 0 and said in text and "results/demo" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", ["slurm", "slurm-gres"])
 def test_a_profile_of_a_cluster_names_no_cores_and_is_read(finished, profile):
     """In a run, not a dry one, for which Snakemake itself puts a number of cores."""
@@ -722,6 +734,7 @@ def test_a_profile_of_a_cluster_names_no_cores_and_is_read(finished, profile):
     assert "Nothing to be done" in result.stdout + result.stderr
 
 
+@pytest.mark.slow
 def test_a_failing_job_says_why_in_its_log_and_stops_what_needs_it(project):
     """A δ that is too large for the graph: one line on the terminal, and in the log."""
     project.configure(delta=0.5, calibrate_for="corrected")

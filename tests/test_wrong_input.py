@@ -144,6 +144,7 @@ def test_a_gpu_that_is_not_there_is_one_clear_line():
         like_of("cuda", torch.float32)
 
 
+@pytest.mark.slow
 def test_output_that_cannot_be_written_is_one_line(tmp_path):
     """A full disk, and a terminal that knows no δ."""
     words = ["calibrate", "gap", "--level", "edge", "--epsilon", "4", "--delta", "1e-6"]
@@ -163,6 +164,7 @@ def test_the_examples_of_the_help_are_right(capsys):
             cli.build_parser().parse_args(["calibrate", its.name, *example.split()])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("target", "words"),
     [
