@@ -451,6 +451,7 @@ def test_the_sidecar_says_what_the_key_stands_for(tmp_path):
     assert aggregate_cache.key(release, about["fields"]) == name
 
 
+@pytest.mark.slow
 def test_regenerating_gives_the_same_bytes_in_another_process_with_other_threads(tmp_path):
     graph = make_graph()
     (name,) = AggregateCache(tmp_path / "here").release(graph, None, [make_release()])
@@ -545,6 +546,7 @@ def test_releases_without_noise_live_side_by_side(tmp_path):
 # --- the benchmark ---
 
 
+@pytest.mark.slow
 def test_the_benchmark_runs_small():
     command = [sys.executable, ROOT / "workflow" / "benchmarks" / "aggregation.py"]
     sizes = ["--nodes", "3000", "--edges", "60000", "--max-degree", "20", "--threads", "2"]

@@ -76,6 +76,7 @@ def test_a_claim_runs_the_stage_of_its_method(name, monkeypatch):
     assert np.array_equal(found, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("hops", "undirected", "mu"),
     [(1, False, 1), (1, True, math.sqrt(2)), (2, False, math.sqrt(2)), (2, True, 2)],

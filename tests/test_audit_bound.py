@@ -56,6 +56,7 @@ def test_both_directions_are_searched():
     assert mirrored.favours == "present" and mirrored.epsilon == pytest.approx(bound.epsilon, 0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("analysis", ["dp", "gdp"])
 def test_the_bound_covers_at_its_confidence(analysis):
     """400 audits of mechanisms with a known ε: more failures than a rate of 5 % explains are a bug.

@@ -89,6 +89,7 @@ def test_likelihood_ratios_average_to_one_without_the_canary():
     assert abs(ratios.mean() - 1) < stats.norm.isf(ALPHA / 2) * error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.8, 3.0])
 def test_bounds_on_the_noise_invert_the_trade_off(noise):
     """Without sampling the trade-off is Φ(Φ⁻¹(α) + √T/σ): rates on it give back σ and its ε."""
@@ -109,6 +110,7 @@ def test_bounds_on_the_noise_invert_the_trade_off(noise):
     assert bound(0.0).epsilon == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mlp", "classifier"])
 @pytest.mark.parametrize("batch_size", [150, 600])
 def test_one_run_sees_every_canary_apart(name, batch_size):

@@ -239,6 +239,7 @@ def cut_scores(calibration, setting, world, draws):
     return np.array(found)
 
 
+@pytest.mark.slow
 def test_a_quantile_of_the_true_lengths_is_caught(monkeypatch):
     """Noisy lengths are released as planned, and D is read from the data again: an edge between two
     users then moves the lists of 300. By 30 runs."""

@@ -49,6 +49,7 @@ def scores(name, nodes, size, epochs, runs):
     return *found, calibration.noise_multiplier
 
 
+@pytest.mark.slow
 def test_with_one_batch_an_epoch_the_sums_move_by_twice_the_clip():
     """Two epochs: N(±μ²/2, μ²) with μ = 2√2 / σ, where the plan has 2√2 √2 / σ. Chance of failure
     4e-6."""

@@ -47,6 +47,7 @@ def test_a_node_that_many_list_exceeds_the_published_claim():
     assert outcome(ADDED, 100) == "refuted"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "told"),
     [
@@ -63,6 +64,7 @@ def test_a_stage_that_trains_otherwise_than_its_plan_is_refused(monkeypatch, cha
         outcome(PARTICIPANT, 100)
 
 
+@pytest.mark.slow
 def test_a_stage_that_forgets_the_noise_of_its_sums_is_refused(monkeypatch):
     real = calibrated.phases
 

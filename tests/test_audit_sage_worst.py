@@ -94,6 +94,7 @@ def test_the_scores_are_those_of_gaussians_as_far_apart_as_accounted():
             assert tails[0] < ((error / mu) ** 2).sum() < tails[1]
 
 
+@pytest.mark.slow
 def test_rounds_that_are_not_the_plans_are_refused(monkeypatch):
     real = network.FixedSizeDP
     monkeypatch.setattr(

@@ -53,6 +53,7 @@ def test_half_of_the_noise(monkeypatch):
     assert outcome(PROGAP, 300)["verdict"] == "refuted"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [GAP, PROGAP])
 def test_a_phase_with_other_noise_than_the_plan_s_is_refused(monkeypatch, name):
     """Broken in the wiring: of training, then of the sums."""

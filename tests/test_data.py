@@ -372,6 +372,7 @@ def test_small_schools_load(real_graph):
         assert np.bincount(graph.y).min() >= 50 and graph.num_classes >= 4
 
 
+@pytest.mark.slow
 @pytest.mark.real_data
 def test_edge_direction_is_kept_where_it_matters(real_graph, mirror):
     graph = real_graph("chameleon")

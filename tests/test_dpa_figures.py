@@ -19,6 +19,7 @@ def table3(frame, context):
     return TABLES["dpa_table3"].make(frame, context)
 
 
+@pytest.mark.slow
 def test_a_graphs_figure_draws_the_tables_means_and_the_print(frame, context, table3):
     figure = FIGURES["dpa_cora"].draw(frame, context)
     node, edge = figure.axes

@@ -88,6 +88,7 @@ def test_without_privacy_the_same_rounds_learn():
     assert model.rounds == 0 and model.executed == {} and model.test_accuracy > 0.7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("overlap", ["kept", pytest.param("dropped", marks=pytest.mark.slow)])
 def test_equal_arguments_train_equal_models(overlap):
     found = []
@@ -166,6 +167,7 @@ def test_no_more_training_nodes_list_a_node_than_are_announced():
             method.lists_of(replace(made, announced=100), 0, setting | {"setting": reads})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", IDS)
 def test_inductive_rates_as_published_count_the_lists_of_the_whole_graph(name):
     """Algorithm 3, line 4, and the authors' code; ours may count those that are read alone."""

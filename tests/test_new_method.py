@@ -18,6 +18,8 @@ from graphdp.errors import GraphDPError
 from graphdp.privacy.statement_form import Statement
 from project_fixture import ROOT, Project
 
+pytestmark = pytest.mark.slow  # all but one look at a study that is run first
+
 NEW = Path(__file__).parent / "new_method"
 METHOD, KIND, TITLE, COLOUR = "noisymean", "discrete_gaussian", "NoisyMean-NDP", "#56b4e9"
 CLAIM = "noisymean-sums-eps2"
@@ -56,7 +58,6 @@ def add_method(project: Project) -> None:
         shutil.copy(NEW / path, target)
 
 
-@pytest.mark.slow
 def test_the_commands_of_the_documentation_make_a_method(tmp_path):
     """Of the example under another name, which `calibrate` then knows."""
     project = Project(tmp_path, STUDY)
@@ -134,13 +135,11 @@ def test_it_is_a_folder_and_a_file():
     assert not (ROOT / "workflow/graphdp/methods" / METHOD).exists()
 
 
-@pytest.mark.slow
 def test_adding_it_to_a_finished_study_leaves_nothing_to_be_done(finished, project):
     assert finished.planned() == {}
     assert project.planned() == {}
 
 
-@pytest.mark.slow
 def test_adding_it_after_the_demo_leaves_nothing_to_be_done(tmp_path):
     demo = Project(tmp_path, "config/config.yaml")
     demo.snakemake()
@@ -194,7 +193,6 @@ def test_its_options_are_in_the_help(project):
     assert refused.stderr.startswith("graphdp: --feature-clip: input should be greater than 0")
 
 
-@pytest.mark.slow
 def test_its_cells_are_trained_with_the_noise_of_their_plan(trained):
     rows = pd.read_csv(trained.folder / "results/tiny/rows.csv", dtype={"epsilon": str})
     rows = rows[rows["method"] == METHOD]
@@ -210,7 +208,6 @@ def test_its_cells_are_trained_with_the_noise_of_their_plan(trained):
     assert trained.planned() == {}
 
 
-@pytest.mark.slow
 def test_other_noise_than_planned_gives_no_row(trained, tmp_path):
     copy = trained.copy_to(tmp_path / "copy")
     place = f"methods/{METHOD}/method.py"
@@ -239,7 +236,6 @@ def test_its_statement(trained):
         Statement.from_json(said[0])  # here, where the kind has no file
 
 
-@pytest.mark.slow
 def test_its_colour_and_name_are_in_figures_and_tables(trained):
     results = trained.folder / "results/tiny"
     assert COLOUR in (results / "figures/figure6.svg").read_text()
@@ -289,7 +285,6 @@ print(np.mean(seen[0] == seen[2]) < 0.1, *shapes)
 """
 
 
-@pytest.mark.slow
 def test_its_noise_is_another_on_a_graph_with_a_node_less(project):
     """Else the two releases would differ in that node's features alone."""
     assert project.python(OTHER_NOISE).strip() == "True discrete gaussian"
@@ -327,7 +322,6 @@ def claim_outcome(project: Project, draws: int) -> dict:
     )
 
 
-@pytest.mark.slow
 def test_its_audit_claim_holds_and_half_of_the_noise_refutes_it(project, tmp_path):
     holds = claim_outcome(project, 100_000)
     assert holds["as_expected"] and holds["verdict"] != "refuted"
@@ -339,7 +333,6 @@ def test_its_audit_claim_holds_and_half_of_the_noise_refutes_it(project, tmp_pat
     assert refuted["verdict"] == "refuted" and not refuted["as_expected"]
 
 
-@pytest.mark.slow
 def test_its_detectable_factor_is_measured_by_its_own_noise(project):
     """A claim says how its noise is multiplied; else it is taken to be of `graphdp.noise`."""
     found = project.python(
@@ -358,14 +351,12 @@ def test_its_detectable_factor_is_measured_by_its_own_noise(project):
     assert "add of GridNoise drew nothing" in found
 
 
-@pytest.mark.slow
 def test_its_audit_is_a_job_of_the_workflow(project, tmp_path):
     copy = project.copy_to(tmp_path / "copy")
     copy.snakemake(f"results/audit/{CLAIM}.json")
     assert json.loads((copy.folder / f"results/audit/{CLAIM}.json").read_text())["as_expected"]
 
 
-@pytest.mark.slow
 def test_editing_how_its_noise_is_accounted_calibrates_again(trained, tmp_path):
     """Four times the divergence: what was kept of earlier calibrations must not be taken."""
     copy = trained.copy_to(tmp_path / "copy")

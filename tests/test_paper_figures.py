@@ -481,6 +481,7 @@ def test_the_report_is_well_formed_and_self_contained(page):
     assert "<metadata" not in page and "<?xml" not in page
 
 
+@pytest.mark.slow
 def test_the_report_says_what_ran_and_what_each_epsilon_means(page):
     text = _Page(page).text
     for words in (

@@ -432,6 +432,7 @@ def told(sent):
     return {name: one for name, one in found.items() if name.startswith("party")}
 
 
+@pytest.mark.slow
 def test_a_party_is_told_nothing_that_depends_on_the_pairs():
     """Whoever sends how many to whom: what it may know of that is what it receives."""
     senders, keys = pairs()
@@ -497,6 +498,7 @@ def test_how_long_work_may_take_follows_from_sizes():
     assert 120 < seconds_of_work(10_556, 341_313, 2_708, 64, 3, 2) < 180
 
 
+@pytest.mark.slow
 def test_parties_hear_nothing_of_a_round_before_all_of_it_is_checked(tmp_path):
     """In which a user is silent, or sent other pairs than it says."""
 

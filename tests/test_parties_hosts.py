@@ -95,6 +95,7 @@ def test_a_killed_session_leaves_no_process_though_no_signal_is_passed_on(tmp_pa
     assert not running.found.exists()
 
 
+@pytest.mark.slow
 def test_a_session_that_fails_leaves_no_process_though_no_signal_is_passed_on(tmp_path, launched):
     with Running(tmp_path, timeout=5.0, **launched) as running:
         running.round()

@@ -138,6 +138,7 @@ def test_the_page_says_when_how_and_of_which_commits_it_was_made(report):
     assert commits and all(commit in page for commit in commits)
 
 
+@pytest.mark.slow
 def test_statements_are_linked_and_stand_in_the_page_in_the_order_of_their_epsilon(report):
     page = report.read_text()
     links = re.findall(r'<a href="(statements/[^"]+)">', page)

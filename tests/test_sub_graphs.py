@@ -270,6 +270,7 @@ def test_renyi_divergences_are_a_looser_bound(analysis):
         assert found == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma", [0.1, 0.15])
 def test_losses_beyond_what_an_exponential_holds_are_bounded_too(sigma):
     """At q = 1 and p = 1 the pair is two Gaussians 5.5 apart: e^loss overflows from 709 on."""
