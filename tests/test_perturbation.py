@@ -20,6 +20,7 @@ from graphdp.errors import GraphDPError
 from graphdp.graphs import perturbation
 from graphdp.graphs.perturbation import (
     PERTURBATIONS,
+    Perturbed,
     asymmetric_probabilities,
     edge_rand_probabilities,
     noisy_count,
@@ -406,13 +407,17 @@ def test_an_empty_graph_is_perturbed_too(kind):
 
 def test_files_of_perturbed_graphs(tmp_path):
     graph = random_graph(30, 60)
-    graphs = {(3, "asymmetric"): draw(graph, "asymmetric", 3), (4, "lap_graph"): graph}
+    graphs = {
+        (3, "asymmetric"): Perturbed(*draw(graph, "asymmetric", 3), EPSILONS["asymmetric"]),
+        (4, "lap_graph"): Perturbed(*graph, {"link": 1 / 3, "density": 1e-3}),
+    }
     perturbation.save_graphs(tmp_path / "g.npz", graphs, graph="f" * 64)
     loaded = perturbation.load_graphs(tmp_path / "g.npz", graph="f" * 64)
     assert set(loaded) == set(graphs)
-    for key, arrays in graphs.items():
-        for ours, theirs in zip(loaded[key], arrays, strict=True):
+    for key, (*arrays, epsilons) in graphs.items():
+        for ours, theirs in zip(loaded[key][:2], arrays, strict=True):
             np.testing.assert_array_equal(ours, theirs)
+        assert loaded[key].epsilons == epsilons
     with pytest.raises(GraphDPError, match="another graph"):
         perturbation.load_graphs(tmp_path / "g.npz", graph="e" * 64)
     (tmp_path / "bad.npz").write_bytes(b"x")

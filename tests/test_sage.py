@@ -763,12 +763,35 @@ def test_the_shares_of_epsilon_reach_the_perturbation(small, monkeypatch):
     }
 
 
+@pytest.mark.parametrize("part", ["density", "link"])
+def test_answers_of_another_epsilon_than_planned_give_no_row(small, part, monkeypatch):
+    """Whichever part of the release is drawn with it, and also where its file was made so."""
+    (setting,) = edge_settings(perturbation=["asymmetric"])
+    block = make_block(small, "edge", [setting], seeds=(0,))
+    released = [release_settings("edge", setting)]
+
+    def model():
+        ((_, _, fitted),) = sage.fit(block, [setting], {}, None, sage.perturb(block, released))
+        return fitted
+
+    honest = model()
+    rows.accounted(block, 0, setting, honest)
+    assert rows.generator_of(honest.executed) == ""  # no noise that has a scale
+    planned = sage.calibrated.pure_epsilons(block.calibrations[0])
+    louder = planned | {part: 1.001 * planned[part]}
+    monkeypatch.setattr(sage.calibrated, "pure_epsilons", lambda entry: louder)
+    with pytest.raises(GraphDPError, match=f"{part}: the plan accounts ε of an answer"):
+        rows.accounted(block, 0, setting, model())
+    with pytest.raises(GraphDPError, match="noise is planned but none was run"):
+        rows.accounted(block, 0, setting, dataclasses.replace(honest, executed={}))
+
+
 def test_chunks_are_of_entries_whether_or_not_that_is_asked_for(small):
     settings = edge_settings(perturbation=["asymmetric_chunks"], directed=[None, True])
     assert settings[0] == settings[1] and "directed" not in settings[0]
     block = make_block(small, "edge", settings[:1], seeds=(0,))
     graphs = sage.perturb(block, [release_settings("edge", settings[0])])
-    ((name, (indptr, indices)),) = graphs.items()
+    ((name, (indptr, indices, _)),) = graphs.items()
     assert name == (0, "asymmetric_chunks")
     shape = (small.num_nodes, small.num_nodes)
     matrix = sparse.csr_array((np.ones(len(indices)), indices, indptr), shape=shape)
@@ -784,7 +807,7 @@ def test_a_directed_graph_is_perturbed_entry_by_entry(small):
     kind = settings[0]["perturbation"]
     assert set(graphs) == {(0, kind), (0, f"{kind}-directed")}
     shape = (small.num_nodes, small.num_nodes)
-    for (_, name), (indptr, indices) in graphs.items():
+    for (_, name), (indptr, indices, _) in graphs.items():
         matrix = sparse.csr_array((np.ones(len(indices)), indices, indptr), shape=shape)
         one_way = (matrix != matrix.T).nnz
         assert one_way > 0 if name.endswith("directed") else one_way == 0
@@ -1048,7 +1071,7 @@ def test_perturbations_at_another_epsilon_share_no_coins(small, monkeypatch):
     (setting,) = edge_settings(perturbation=["edge_rand"])
     block, names = make_block(small, "edge", [setting], seeds=(0,)), []
     monkeypatch.setattr(sage, "Coins", lambda *name: names.append(name))
-    monkeypatch.setattr(sage.perturbation, "perturb", lambda *a, **k: None)
+    monkeypatch.setattr(sage.perturbation, "perturb", lambda *a, **k: (None, None))
     for factor in (1, 2):
         (entry,) = block.calibrations
         more = entry | {"noise_multiplier": factor * entry["noise_multiplier"]}

@@ -71,6 +71,8 @@ if TYPE_CHECKING:
 
 #: What rows and statements call this generator; other noise has another name.
 GENERATOR = "aes-256-ctr, grid"
+#: The shapes of noise that are drawn by it, by the names that `privacy.execution` has for them.
+SHAPES = frozenset({"gaussian", "laplace", "sml"})
 #: What `as_drawn` is stated for, and a model refused beyond (`privacy.execution.check`).
 MOST_DRAWS = 2**36
 

@@ -19,9 +19,11 @@ twice.) asymmetric_chunks does that on any graph.
 The set of nodes is public. Pairs i < j of n nodes are numbered by rows: N = n (n - 1) / 2.
 """
 
+import json
 import math
 import os
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,6 +32,7 @@ from graphdp import io
 from graphdp.coins import Coins
 from graphdp.data.graph import csr_from_edges, in_edges
 from graphdp.errors import GraphDPError
+from graphdp.privacy.execution import Execution
 
 PERTURBATIONS = ("asymmetric", "edge_rand", "lap_graph", "asymmetric_chunks")
 
@@ -38,6 +41,21 @@ CHUNK = 500
 
 #: Peak memory of a perturbation per undirected edge that comes out, in bytes (a test holds it).
 BYTES_PER_EDGE = 100
+
+
+class Perturbed(NamedTuple):
+    """A perturbed graph: CSR as `perturb` returns it, and the ε of each part that drew it."""
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    epsilons: Mapping[str, float]
+
+    def executed(self) -> dict[str, Execution]:
+        """What was drawn, as a plan's phases say it."""
+        return {
+            part: Execution("none", 1, None, answer_epsilon=epsilon, noise="coins")
+            for part, epsilon in self.epsilons.items()
+        }
 
 
 def perturb(
@@ -296,25 +314,24 @@ class _Entries:
 
 def save_graphs(
     path: str | os.PathLike,
-    graphs: Mapping[tuple[int, str], tuple[np.ndarray, np.ndarray]],
+    graphs: Mapping[tuple[int, str], Perturbed],
     *,
     graph: str,
 ) -> None:
     """Write the perturbed graphs of several (seed, perturbation) to one `.npz`.
 
-    graphs: CSR pairs as `perturb` returns them. graph: `Graph.fingerprint()` of the true one.
+    graph: `Graph.fingerprint()` of the true one.
     """
     arrays = {}
-    for (seed, perturbation), (indptr, indices) in graphs.items():
+    for (seed, perturbation), (indptr, indices, epsilons) in graphs.items():
         arrays[f"{seed}/{perturbation}/indptr"] = indptr
         arrays[f"{seed}/{perturbation}/indices"] = indices
+        arrays[f"{seed}/{perturbation}/epsilons"] = np.array(json.dumps(epsilons))
     io.save_npz(path, graph=np.array(graph), **arrays)
 
 
-def load_graphs(
-    path: str | os.PathLike, *, graph: str
-) -> dict[tuple[int, str], tuple[np.ndarray, np.ndarray]]:
-    """Read what `save_graphs` wrote: (seed, perturbation) -> (indptr, indices).
+def load_graphs(path: str | os.PathLike, *, graph: str) -> dict[tuple[int, str], Perturbed]:
+    """Read what `save_graphs` wrote, by (seed, perturbation).
 
     Raises `GraphDPError` if the file is not readable or belongs to another graph.
     """
@@ -325,8 +342,11 @@ def load_graphs(
         for name in arrays:
             seed, perturbation, part = name.split("/")
             if part == "indptr":
-                indices = arrays[f"{seed}/{perturbation}/indices"]
-                graphs[int(seed), perturbation] = (arrays[name], indices)
+                indices, text = (
+                    arrays[f"{seed}/{perturbation}/{other}"] for other in ("indices", "epsilons")
+                )
+                epsilons = json.loads(str(text))
+                graphs[int(seed), perturbation] = Perturbed(arrays[name], indices, epsilons)
     except Exception as error:  # numpy and zipfile raise many kinds for a damaged file
         raise GraphDPError(
             f"{path} is not a readable file of perturbed graphs ({error}): delete it and run again"
@@ -341,7 +361,7 @@ def load_graphs(
 
 def load_files(
     paths: Iterable[str | os.PathLike], *, graph: str
-) -> dict[tuple[int, str], tuple[np.ndarray, np.ndarray]]:
+) -> dict[tuple[int, str], Perturbed]:
     """All perturbed graphs of several files. Raises `GraphDPError` as `load_graphs` does."""
     found = {}
     for path in paths:

@@ -94,6 +94,16 @@ def pure_epsilons(entry: dict[str, Any]) -> dict[str, float]:
     return {phase: epsilon for phase, epsilon in epsilons.items() if epsilon is not None}
 
 
+def answers(entry: dict[str, Any]) -> dict[str, Execution]:
+    """The phases of an entry's plan that randomise answers, by name, and how; {} without noise."""
+    multiplier = noise_multiplier(entry)
+    if multiplier == 0:
+        return {}
+    mechanisms = Plan.from_dict(entry["plan"]).mechanisms
+    found = {m.phase: m.answering(multiplier) for m in mechanisms if not m.releases_nothing}
+    return {phase: run for phase, run in found.items() if run is not None}
+
+
 def label(entry: dict[str, Any]) -> dict[str, str]:
     """How a row's ε is to be read: basis, adjacency and status of the plan's analysis."""
     return {
@@ -106,6 +116,8 @@ def label(entry: dict[str, Any]) -> dict[str, str]:
 def check_execution(entry: dict[str, Any], executed: Mapping[str, Execution]) -> None:
     """Refuse a model whose noise was not exactly that of its plan (`execution.check`).
 
-    executed: phase -> what its loop wrote down, for all phases with Gaussian noise.
+    executed: phase -> what its loop wrote down, for all phases with Gaussian noise, and for those
+    that randomise answers.
     """
-    execution.check({name: one.run for name, one in phases(entry).items()}, executed)
+    planned = {name: one.run for name, one in phases(entry).items()} | answers(entry)
+    execution.check(planned, executed)

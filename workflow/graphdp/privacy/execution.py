@@ -24,11 +24,13 @@ class Execution:
         rounds of DP-SGD, "none" for releases of whole queries.
     count: noisy rounds, or releases.
     noise_std: σ of the Gaussian noise on a round's sum of clipped gradients, or on a release, per
-        coordinate.
+        coordinate; None for answers.
     sampling_rate: chance of a node to be in a sample, or the share that is drawn. max_grad_norm: C,
         the L2 clip of a record's gradient. batch_size: what a noisy sum is divided by. None for
         releases.
     sensitivity: L2 sensitivity that σ is set for; None for rounds.
+    answer_epsilon: pure ε with which an answer is randomised, of releases that are answers; None
+        for noise of a scale.
     records: what a record of a round is and how it is drawn, in words, where it is more than one
         node; "" else. noise: "gaussian", or another shape's name.
     draws: Gaussian numbers that were drawn, one per coordinate of what was noised; 0 in a plan,
@@ -37,11 +39,12 @@ class Execution:
 
     sampling: str
     count: int
-    noise_std: float
+    noise_std: float | None
     sampling_rate: float | None = None
     max_grad_norm: float | None = None
     batch_size: int | None = None
     sensitivity: float | None = None
+    answer_epsilon: float | None = None
     records: str = ""
     noise: str = "gaussian"
     draws: int = field(default=0, compare=False)
@@ -60,6 +63,7 @@ _WORDS = {
     "max_grad_norm": "clip norm",
     "batch_size": "batch divisor",
     "sensitivity": "sensitivity",
+    "answer_epsilon": "ε of an answer",
     "records": "records",
     "noise": "noise",
 }

@@ -1,6 +1,7 @@
 """One row per trained model: what was run and what came of it."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ from graphdp import io
 from graphdp.methods.block import Block
 from graphdp.methods.registry import card
 from graphdp.methods.settings import key
-from graphdp.noise import GENERATOR
+from graphdp.noise import GENERATOR, SHAPES
 from graphdp.paper.rows import PRECISIONS
 from graphdp.privacy import calibrated
+from graphdp.privacy.execution import Execution
 from graphdp.privacy.protection import protects_nodes
 from graphdp.workflow import job
 
@@ -22,7 +24,7 @@ def write_rows(path: str, models: list[tuple[int, dict[str, Any], Any]], block: 
     """Write the rows of a training job's (seed, setting, fitted model) triples as CSV.
 
     A model's `executed` says how every phase of its plan was run; `noise` names the generator of
-    its Gaussian noise, if it has any. If its training history was kept, the column `curves` holds
+    its noise, if it has any, or the shapes that another one drew. If its training history was kept, the column `curves` holds
     the training and validation accuracies after each epoch of each stage:
     {"train": [[...], ...], "val": [[...], ...]}.
 
@@ -55,7 +57,7 @@ def write_rows(path: str, models: list[tuple[int, dict[str, Any], Any]], block: 
                 "train_accuracy": model.train_accuracy,
                 **precisions(block.graph.y, model.predictions, block.split(seed).test),
                 "noise_multiplier": calibrated.noise_multiplier(entry) or None,
-                "noise": GENERATOR if model.executed else "",
+                "noise": generator_of(model.executed),
                 "best_epoch": model.best_epoch,
                 "checkpoint": block.checkpoint,
                 **origin,
@@ -117,6 +119,13 @@ def precisions(labels: np.ndarray, predictions: np.ndarray, nodes: np.ndarray) -
     each = right / np.maximum(chosen, 1)
     shares = np.array([(true == c).mean() for c in classes])
     return dict(zip(PRECISIONS, (float(each.mean()), float(each @ shares)), strict=True))
+
+
+def generator_of(executed: Mapping[str, Execution]) -> str:
+    """What drew a model's noise: `GENERATOR`, the shapes of noise that it does not draw, or "" where
+    no noise has a scale."""
+    shapes = {one.noise for one in executed.values() if one.noise_std}
+    return ", ".join(sorted(shapes - SHAPES)) or (GENERATOR if shapes else "")
 
 
 def accounted(block: Block, seed: int, setting: dict[str, Any], model: Any) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def edge_scores(
         )
         graphs = perturb(block, [dict(setting)])
         for run in runs:
-            indptr, indices = graphs[run, release_name(setting)]
+            indptr, indices, _ = graphs[run, release_name(setting)]
             own = (indices[: indptr[1]] == 1).sum() + (indices[indptr[1] : indptr[2]] == 0).sum()
             scores[:, run] = own / (1 + len(indices) - own), len(indices)
     return scores

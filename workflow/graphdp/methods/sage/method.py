@@ -49,10 +49,10 @@ def release_name(setting: dict[str, Any]) -> str:
 
 def perturb(
     block: Block, settings: list[dict[str, Any]]
-) -> dict[tuple[int, str], tuple[np.ndarray, np.ndarray]]:
+) -> dict[tuple[int, str], perturbation.Perturbed]:
     """Draw the perturbed graph of every seed x release setting of an edge-level cell.
 
-    Returns (seed, `release_name`) -> CSR (indptr int64 (n + 1,), indices int32 (m',)).
+    Returns (seed, `release_name`) -> the graph, and with what ε it was drawn.
     """
     max_edges = (block.memory_mb << 20) // perturbation.BYTES_PER_EDGE
     graphs = {}
@@ -61,7 +61,7 @@ def perturb(
         epsilons = calibrated.pure_epsilons(entry)
         # Another ε draws other noise.
         name = block.noise_stream(seed, "perturbation", key(setting), *epsilons.values())
-        graphs[seed, release_name(setting)] = perturbation.perturb(
+        indptr, indices = perturbation.perturb(
             block.graph.indptr,
             block.graph.indices,
             setting["perturbation"],
@@ -70,6 +70,7 @@ def perturb(
             max_edges,
             directed=bool(setting.get("directed")),
         )
+        graphs[seed, release_name(setting)] = perturbation.Perturbed(indptr, indices, epsilons)
     return graphs
 
 
@@ -111,7 +112,8 @@ def _fit(block: Block, settings: list[dict[str, Any]], perturbed) -> list:
         by_graph.setdefault(seen, {}).setdefault(shape, []).append(index)
     models: list[Any] = [None] * len(runs)
     for seen, groups in by_graph.items():
-        edges = in_edges(*(perturbed[seen] if seen else (graph.indptr, graph.indices)))
+        read = perturbed[seen] if seen else graph
+        edges = in_edges(read.indptr, read.indices)
         for (shape, epochs), indices in groups.items():
             members = []
             for seed, setting in (runs[i] for i in indices):
@@ -132,7 +134,7 @@ def _fit(block: Block, settings: list[dict[str, Any]], perturbed) -> list:
                 posteriors=block.posteriors,
             )
             for index, one in zip(indices, fitted, strict=True):
-                models[index] = replace(one, executed={})
+                models[index] = replace(one, executed=read.executed() if seen else {})
     return [(*run, one) for run, one in zip(runs, models, strict=True)]
 
 

@@ -246,6 +246,11 @@ class Mechanism(ABC):
         """The pure ε with which one answer is perturbed; None for other mechanisms."""
         return None
 
+    def answering(self, noise_multiplier: float) -> Execution | None:
+        """How its answers have to be randomised, and what is then written down; None where it has
+        no answers of an ε that the plan sets."""
+        return None
+
     @abstractmethod
     def terms(self) -> tuple[Term, ...]:
         """What of it determines ε. Only asked if it releases something."""

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from graphdp.privacy.execution import Execution
 from graphdp.privacy.mechanisms.base import (
     Curve,
     Mechanism,
@@ -95,6 +96,11 @@ class PureRelease(Mechanism):
         if self.releases_nothing:
             return math.inf
         return self.share / (noise_multiplier * self.sensitivity.value)
+
+    def answering(self, noise_multiplier: float) -> Execution:
+        """One release, each answer with `own_epsilon`."""
+        own = self.own_epsilon(noise_multiplier)
+        return Execution("none", 1, None, answer_epsilon=own, noise="coins")
 
     def terms(self) -> tuple[Term, ...]:
         """Its share."""
