@@ -227,8 +227,9 @@ def _draw(results: Sequence[Mapping[str, Any]]) -> Figure:
             _line(axes, result, place, left, factors[result["claim"]])
         place += 2
     axes.set_xscale("log")
-    axes.set_xlim(left, largest * 16)  # room for the numbers beside the longest bar
-    ticks_shown = [0.5, 1, 2, 4, 8, 16, 32, 64]
+    right = 6 * max(largest, 4.0)  # room for the numbers beside the longest bar
+    axes.set_xlim(left, right)
+    ticks_shown = [tick for tick in (0.5, 1, 2, 4, 8, 16, 32, 64) if tick < right]
     axes.set_xticks(ticks_shown, [f"{tick:g}" for tick in ticks_shown])
     axes.minorticks_off()
     # Longer than a screen, its axis and what the colours mean stand at both ends.
