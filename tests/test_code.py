@@ -336,6 +336,9 @@ def test_entries_count_whole_or_by_one_definition(checkout):
     assert {("graphdp.sub.c", "unused"), ("graphdp.loaded", "unused")} <= found
     with pytest.raises(ValueError, match=r"no module graphdp\.nothing"):
         code.digest(checkout / "script.py", "graphdp.nothing:f")
+    # A misspelled one would be code that no edit of it runs again.
+    with pytest.raises(ValueError, match=r"graphdp\.alone defines no ff"):
+        code.digest(checkout / "script.py", "graphdp.alone:ff")
 
 
 def test_a_function_hides_the_submodule_that_it_comes_from(checkout):

@@ -56,7 +56,7 @@ def reached(script: Path | str, *entries: str) -> set[Unit]:
 
     The name is "" for the statements of a module that run whenever it is imported, and for the
     whole of the script, which stands with its file name. Raises `ValueError` for an entry whose
-    module does not exist, `OSError` for a script that does not, `SyntaxError` for code that is
+    module does not exist or does not define it, `OSError` for a script that does not, `SyntaxError` for code that is
     none.
     """
     units = _closure(str(script), entries)
@@ -99,6 +99,8 @@ def _closure(script: str, entries: tuple[str, ...]) -> set[Unit]:
         module, _, name = entry.partition(":")
         if module not in _modules():
             raise ValueError(f"no module {module} in {PACKAGE}")
+        if name and name.partition(".")[0] not in _module(module).names:
+            raise ValueError(f"{module} defines no {name}: correct what names it")
         start.append((module, tuple(name.split(".")) if name else ALL))
     found = _follow(start)
     queue = list(found)
