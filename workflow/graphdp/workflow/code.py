@@ -55,9 +55,8 @@ def reached(script: Path | str, *entries: str) -> set[Unit]:
     """The (module, top-level name) pairs whose code `digest` reads: why a job ran again.
 
     The name is "" for the statements of a module that run whenever it is imported, and for the
-    whole of the script, which stands with its file name. Raises `ValueError` for an entry whose
-    module does not exist or does not define it, `OSError` for a script that does not, `SyntaxError` for code that is
-    none.
+    whole of the script, which stands with its file name. Raises `ValueError` for an entry that does
+    not exist, `OSError` for a script that does not, `SyntaxError` for code that is none.
     """
     units = _closure(str(script), entries)
     return {(_label(module), name) for module, name in units if _unit((module, name))[0]}

@@ -24,8 +24,8 @@ def write_rows(path: str, models: list[tuple[int, dict[str, Any], Any]], block: 
     """Write the rows of a training job's (seed, setting, fitted model) triples as CSV.
 
     A model's `executed` says how every phase of its plan was run; `noise` names the generator of
-    its noise, if it has any, or the shapes that another one drew. If its training history was kept, the column `curves` holds
-    the training and validation accuracies after each epoch of each stage:
+    its noise, if it has any, or the shapes that another one drew. If its training history was kept,
+    the column `curves` holds the training and validation accuracies after each epoch of each stage:
     {"train": [[...], ...], "val": [[...], ...]}.
 
     Of a private release the row leaves out what its plan does not hold (`_unpublished`), and the
@@ -122,7 +122,7 @@ def precisions(labels: np.ndarray, predictions: np.ndarray, nodes: np.ndarray) -
 
 
 def generator_of(executed: Mapping[str, Execution]) -> str:
-    """What drew a model's noise: `GENERATOR`, the shapes of noise that it does not draw, or "" where
+    """What drew a model's noise: `GENERATOR`, or the shapes of noise that it does not draw; "" where
     no noise has a scale."""
     shapes = {one.noise for one in executed.values() if one.noise_std}
     return ", ".join(sorted(shapes - SHAPES)) or (GENERATOR if shapes else "")
