@@ -81,8 +81,8 @@ def series_colours(count: int) -> Sequence[tuple[float, float, float]]:
 
 
 def panels(rows: int, columns: int) -> tuple[Figure, list[list]]:
-    """A figure with rows × columns axes. None is wider than two panels, so that where it is shown as
-    wide as a page its text has one size."""
+    """A figure with rows × columns axes, at most as wide as two panels, so that the text of all has
+    one size where they are as wide as a page."""
     width = min(columns, 2) * PANEL_WIDTH
     figure = Figure(figsize=(width, rows * PANEL_HEIGHT + 0.9), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False)

@@ -122,7 +122,7 @@ def precisions(labels: np.ndarray, predictions: np.ndarray, nodes: np.ndarray) -
 
 
 def generator_of(executed: Mapping[str, Execution]) -> str:
-    """What drew a model's noise: `GENERATOR`, or the shapes of noise that it does not draw; "" where
+    """What drew a model's noise: `GENERATOR`, or the shapes of noise that it does not draw; "" if
     no noise has a scale."""
     shapes = {one.noise for one in executed.values() if one.noise_std}
     return ", ".join(sorted(shapes - SHAPES)) or (GENERATOR if shapes else "")
