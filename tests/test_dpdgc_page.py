@@ -153,8 +153,8 @@ def test_what_an_epsilon_that_holds_costs_at_k_neighbour_and_node_level():
         "exact group accounting need less noise (by {} and {} points for one, {} and {} for five). "
         "For one it is within a point on Chameleon and Photo, and loses {:.0f} to {:.0f} on "
         "Computers, Squirrel and berkeley13; for five about two on Photo and Computers, {:.0f} to "
-        "{:.0f} on Squirrel, Chameleon and berkeley13; for 25 on every graph. At node level it is "
-        "below MLP-DP and GAP (whose claim is refuted) on every graph"
+        "{:.0f} on Squirrel, Chameleon and berkeley13; for 25 on every graph. - **For a node** it "
+        "is below MLP-DP and GAP (whose claim is refuted) on every graph"
     )
     gained = [f"{apart(g, k)[0]:.1f}" for k in ("k1", "k5") for g in ("cora", "pubmed")]
     schools, few = "berkeley13-connected", ("computers", "squirrel", "berkeley13-connected")
@@ -186,8 +186,8 @@ def test_what_of_the_paper_is_then_no_longer_true():
     alone = mean("cora", "mlp", "node", 16)
     assert mean("cora", "dpdgcofficial", "k1", 16) < alone < mean("cora", "dpdgc", "k1", 16)
     assert (
-        "That it beats GAP and the MLP on Chameleon there, is within a point of GAP on Computers, "
-        "and is below MLP-DP on Cora for one neighbour, is then no longer true"
+        "That it beats GAP and the MLP on Chameleon at edge level, is within a point of GAP on "
+        "Computers there, and is below MLP-DP on Cora for one neighbour, is then no longer true"
     ) in TEXT
 
 
