@@ -191,6 +191,21 @@ def test_what_of_the_paper_is_then_no_longer_true():
     ) in TEXT
 
 
+def test_what_a_participant_is_covered_with_where_nodes_are_replaced():
+    """docs/privacy.md, of GAP and MLP-DP as DPDGC runs them."""
+    rows = ROWS[(ROWS["level"] == "node") & ROWS["method"].isin(["gap", "mlp"])]
+    shares = []
+    for epsilon, readings in zip(rows["epsilon"], rows["epsilons"], strict=True):
+        read = {(one["basis"], one["adjacency"]): one for one in json.loads(readings)}
+        assert read["as_published", "node_replace"]["claimed_epsilon"] == pytest.approx(
+            float(epsilon), rel=0.01
+        )
+        shares.append(read["corrected", "participant"]["epsilon"] / float(epsilon))
+    assert len(shares) > 300
+    told = f"a participant is covered with {min(shares):.2f} to {max(shares):.2f} of the ε"
+    assert told in (ROOT / "docs" / "privacy.md").read_text()
+
+
 def test_what_readme_says_is_that_of_the_rows():
     said = page.came_out()
     assert "better on Cora and Pubmed for one neighbour" in said
@@ -252,8 +267,8 @@ def test_figure_3d_says_no_ordering_of_two_models():
         for level in ("edge", "k1")
     }
     assert (
-        "is {:.0f} to {:.0f} points at edge level (proven for refuted) and {:.0f} to {:.0f} for "
-        "one neighbour".format(
+        "is {:.0f} to {:.0f} points at edge level (a proven ε in place of a refuted one) and "
+        "{:.0f} to {:.0f} for one neighbour".format(
             min(costs["edge"]), max(costs["edge"]), min(costs["k1"]), max(costs["k1"])
         )
     ) in TEXT

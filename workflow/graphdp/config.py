@@ -64,7 +64,7 @@ def grid_type(method: str, level: str) -> type[BaseModel]:
     if is_private(level):
         fields["epsilon"] = (
             Epsilons,
-            Field(description="the finite ε of this level, as published"),
+            Field(description="target ε, finite; calibrate_for says of which analysis"),
         )
     fields["datasets"] = (
         Annotated[Names, Field(min_length=1)] | None,
@@ -207,8 +207,9 @@ class Study(Strict):
     )
     calibrate_for: Literal["published", "corrected"] = Field(
         "published",
-        description="the analysis that meets ε: the paper's, or the first corrected one (edge "
-        "level: an undirected edge; node level: a participant)",
+        description="the analysis that meets ε: the method's own (the paper's; of dpa, dpdgc and "
+        "heterpoisson a corrected one), or the first corrected one (edge level: an undirected "
+        "edge; node level: a participant, or a replaced node)",
     )
     corrected_experiments: Annotated[list[Name], *OneOrMore] = Field(
         [], description="experiments calibrated for the corrected analysis whatever calibrate_for"

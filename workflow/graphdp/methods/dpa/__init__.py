@@ -85,7 +85,7 @@ class Shared(Training):
     launch: str | None = Field(
         None,
         description="tcp: what starts a program on a host: ssh {host}, or srun --overlap "
-        "--ntasks=1 --nodelist={host}",
+        "--ntasks=1 --nodes=1 --nodelist={host}",
     )
     tls: str | None = Field(
         None,
