@@ -227,9 +227,10 @@ def _draw(results: Sequence[Mapping[str, Any]]) -> Figure:
             _line(axes, result, place, left, factors[result["claim"]])
         place += 2
     axes.set_xscale("log")
-    right = 6 * max(largest, 4.0)  # room for the numbers beside the longest bar
+    # A third of the width is left for the numbers beside the longest bar, on a logarithmic axis.
+    right = left * (max(largest, 4.0) / left) ** (1 / (1 - 0.32))
     axes.set_xlim(left, right)
-    ticks_shown = [tick for tick in (0.5, 1, 2, 4, 8, 16, 32, 64) if tick < right]
+    ticks_shown = [tick for tick in (left * 2**power for power in range(10)) if tick < right]
     axes.set_xticks(ticks_shown, [f"{tick:g}" for tick in ticks_shown])
     axes.minorticks_off()
     # Longer than a screen, its axis and what the colours mean stand at both ends.
