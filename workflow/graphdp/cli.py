@@ -1,43 +1,15 @@
-"""The `graphdp` command: questions about privacy, answered in seconds and without torch.
-
-The options of `graphdp calibrate` are the hyperparameters that the methods' plans read.
-"""
+"""The `graphdp` command: questions about privacy, answered in seconds and without torch."""
 
 import argparse
-import itertools
 import json
-import math
 import os
 import sys
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import ValidationError
-
-from graphdp import __version__
+from graphdp import __version__, cli_calibrate
 from graphdp.errors import GraphDPError
 from graphdp.methods import registry
-from graphdp.methods.card import Card
-from graphdp.methods.options import options, plan_fields, type_of
-from graphdp.privacy.calibration import (
-    Calibration,
-    calibrate,
-    calibration_plan,
-    cheapest_first,
-    default_delta,
-    needs_more,
-)
-from graphdp.privacy.plan import Plan
-from graphdp.privacy.protection import (
-    KINDS,
-    LEVELS,
-    adjacency,
-    delta_fault,
-    is_level,
-    is_private,
-    level_kind,
-    protects_nodes,
-)
 from graphdp.private import make_key
 
 
@@ -75,51 +47,7 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=_examples(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    command.add_argument("method", choices=list(registry.cards()))
-    kinds = {kind for its in registry.cards().values() for kind in its.levels if is_private(kind)}
-    shown = [kind if kind != "k" else "k<number>" for kind in KINDS if kind in kinds]
-    command.add_argument(
-        "--level", required=True, type=_level, help=f"{', '.join(shown)} (what is protected)"
-    )
-    command.add_argument("--epsilon", required=True, type=float, help="target, or inf")
-    command.add_argument(
-        "--delta",
-        type=float,
-        help="below 1 / number of protected units; where the papers count training nodes the "
-        "default is their choice, 10^-(digits of their number)",
-    )
-    command.add_argument("--train-nodes", type=_whole, help="number of training nodes")
-    command.add_argument(
-        "--nodes",
-        type=_whole,
-        help="number of all nodes (where nodes are protected, delta counts it)",
-    )
-    command.add_argument(
-        "--edges",
-        type=_whole,
-        help="number of entries of the adjacency matrix, two of an undirected edge (where edges "
-        "are protected, delta counts it)",
-    )
-    command.add_argument(
-        "--calibrate-for",
-        choices=("published", "corrected"),
-        default="published",
-        help="the analysis that meets the target: the method's own (default), or the corrected "
-        "one that private releases are held to",
-    )
-    group = command.add_argument_group("hyperparameters that the plan reads")
-    for name, option in options().items():
-        flag = f"--{name.replace('_', '-')}"
-        words = option.help.replace("%", "%%")
-        if option.type is bool:
-            group.add_argument(flag, dest=name, action="store_true", default=None, help=words)
-        else:
-            # What a method's own choices are its settings say.
-            known = f"{{{','.join(option.choices)}}}"
-            number = _whole if option.type is int else option.type
-            kind = {"metavar": known} if option.choices else {"type": number}
-            group.add_argument(flag, dest=name, help=words, **kind)
-    command.add_argument("--json", action="store_true", help="print one JSON object")
+    cli_calibrate.add_options(command)
     command = commands.add_parser(
         "key",
         help="a secret key for private releases",
@@ -161,231 +89,6 @@ def _file_command(
     for file in files:
         command.add_argument(file, metavar=file.upper(), help="a statement's JSON file")
     return command
-
-
-def _whole(text: str) -> int:
-    # Sensitivities of hundreds of digits are no floats.
-    if len(text) > 16:
-        raise argparse.ArgumentTypeError(f"{text[:9]}... is no number of at most 16 digits")
-    return int(text)
-
-
-_whole.__name__ = "int"  # what argparse calls it where a text is no number
-
-
-def _level(text: str) -> str:
-    # Of more than a million neighbours no ε could be computed.
-    if len(text) <= len("k999999") and is_level(text) and is_private(text):
-        return text
-    known = ", ".join(level for level in LEVELS if level != "none")
-    raise argparse.ArgumentTypeError(f"invalid choice: {text!r} (choose {known})")
-
-
-def _plan(arguments: argparse.Namespace, chosen: dict[str, Any] | None = None) -> Plan:
-    """The plan of --calibrate-for, for the hyperparameters given and those `chosen`."""
-    its, level = registry.card(arguments.method), arguments.level
-    where = f"{its.name}, {level} level"
-    if level_kind(level) not in its.levels and (its.reads_edges or protects_nodes(level)):
-        kinds = ["k<number>" if kind == "k" else kind for kind in its.levels if is_private(kind)]
-        raise GraphDPError(f"{its.name} has no level {level}; choose {', '.join(kinds)}")
-    fields = plan_fields(its, level)
-    given = {
-        name: getattr(arguments, name) for name in options() if getattr(arguments, name) is not None
-    } | (chosen or {})
-    for name in given:
-        if name not in fields:
-            fix = (its.settings(level).INSTEAD if fields else {}).get(name, "leave it out")
-            raise GraphDPError(f"{where}, reads no --{name.replace('_', '-')}; {fix}")
-    setting = _setting(its, level, fields, given) if fields else {}
-    try:
-        plans = registry.analyses(its.name, level, its.plan(level, setting), arguments.train_nodes)
-    except GraphDPError as error:
-        if arguments.train_nodes is None and "num_train" in str(error):
-            raise GraphDPError(f"{where}: give --train-nodes") from None
-        raise
-    plan = calibration_plan(plans, arguments.calibrate_for)
-    if arguments.calibrate_for == "corrected" != plan.basis:
-        raise GraphDPError(
-            f"{where}: no corrected analysis has a finite epsilon, so that no noise meets "
-            f"{arguments.epsilon:g} there; without --calibrate-for its own claim is calibrated"
-        )
-    return plan
-
-
-def _setting(its: Card, level: str, fields: Sequence[str], given: dict[str, Any]) -> dict[str, Any]:
-    """A full setting from what is given: counts that the plan reads have to be."""
-    settings = its.settings(level)
-    for name, other in settings.IF_NOT_GIVEN.items():
-        if name in fields and other in given:
-            given.setdefault(name, given[other])
-    missing = [
-        f"--{name.replace('_', '-')}"
-        for name in fields
-        if name not in given
-        and name not in settings.IF_NOT_GIVEN
-        and type_of(settings.model_fields[name].annotation)[0] is int
-    ]
-    if missing:
-        raise GraphDPError(f"{its.name}, {level} level: give {', '.join(missing)}")
-    try:
-        return settings(**given).model_dump(exclude_none=True)
-    except ValidationError as error:
-        first = error.errors()[0]
-        name, value = str(first["loc"][0]), first["input"]
-        takes = [kind for kind in its.levels if _takes(its, kind, name, value)]
-        hint = f"; {value} goes with --level {' or '.join(takes)}" if takes else ""
-        option = name.replace("_", "-")
-        raise GraphDPError(f"--{option}: {first['msg'].lower()}, not {value}{hint}") from None
-
-
-def _takes(its: Card, kind: str, name: str, value: Any) -> bool:
-    """Whether a name is among a hyperparameter's choices at a level."""
-    field = its.levels[kind].model_fields.get(name)
-    return field is not None and value in type_of(field.annotation)[1]
-
-
-def _delta(arguments: argparse.Namespace, plan: Plan) -> float | None:
-    if arguments.delta is not None or arguments.epsilon in (0, math.inf):
-        return arguments.delta
-    known = adjacency(plan.adjacency)
-    counted = {
-        "edges": arguments.edges, "train": arguments.train_nodes, "nodes": arguments.nodes
-    }  # fmt: skip
-    own = [known.counts] if plan.basis == "corrected" else []
-    for units in (*own, known.published_counts, known.counts):
-        if counted.get(units) is not None:
-            return default_delta(counted[units])
-    raise GraphDPError(f"give --delta, below one over the number of {known.counts}")
-
-
-def _check_delta(plan: Plan, delta: float | None, arguments: argparse.Namespace) -> None:
-    """A δ that a model which publishes one protected unit outright would meet: refused where the
-    claim is corrected, and warned of where it is the paper's.
-
-    Without --nodes the training nodes stand for all, of which there are no fewer.
-    """
-    nodes = arguments.nodes if arguments.nodes is not None else arguments.train_nodes
-    for flag, count in (("nodes", nodes), ("edges", arguments.edges)):
-        if count is not None and count < 1:
-            raise GraphDPError(f"--{flag} {count}: at least 1 is needed")
-    if nodes and nodes < (arguments.train_nodes or 0):
-        raise GraphDPError(
-            f"--nodes {nodes} is below --train-nodes {arguments.train_nodes}: it counts all nodes"
-        )
-    known = adjacency(plan.adjacency)
-    units = {"edges": arguments.edges, "nodes": nodes}[known.counts] if known else None
-    if delta is None or not units:
-        return
-    fault = delta_fault(delta, plan.adjacency, units, units)
-    if fault and plan.basis == "corrected":
-        raise GraphDPError(fault)
-    if fault:
-        print(f"graphdp: warning: {fault}", file=sys.stderr)
-
-
-def render(calibration: Calibration) -> str:
-    """The calibration as text: noise, the accounting table, and what the ε means."""
-    plan = calibration.plan
-    noise = calibration.noise_multiplier
-    claim = f"claim under {plan.adjacency}, status {plan.status}"
-    if calibration.target_epsilon == math.inf:
-        claim = "no noise, no guarantee"
-    lines = [
-        f"{plan.method}, {plan.level} level, {plan.basis}: {claim}",
-        f"noise multiplier: {'none, nothing is released' if noise is None else f'{noise:.6g}'}",
-        *_deviations(calibration),
-        "",
-        f"{'accountant':<15}{'epsilon':>10}{'delta':>9}{'order':>7}  method",
-    ]
-    delta = "-" if calibration.delta is None else f"{calibration.delta:g}"
-    for entry in calibration.accounting:
-        order = "-" if entry.optimal_order is None else f"{entry.optimal_order:g}"
-        library = f" ({entry.library})" if entry.library else ""
-        lines.append(
-            f"{entry.accountant:<15}{entry.epsilon:>10.5g}{delta:>9}{order:>7}"
-            f"  {entry.method}{library}"
-        )
-    lines += [
-        "",
-        *(f"- {assumption}" for assumption in plan.assumptions),
-        *_delta_line(calibration),
-    ]
-    if plan.status == "refuted" and calibration.target_epsilon < math.inf:
-        lines.append("A counterexample to this claim exists: read its epsilon as none.")
-    return "\n".join(lines)
-
-
-def _delta_line(calibration: Calibration) -> list[str]:
-    """How large a graph may be for a δ to mean something."""
-    known, delta = adjacency(calibration.plan.adjacency), calibration.delta
-    if delta is None or known is None or calibration.noise_multiplier is None:
-        return []
-    most = math.ceil(1 / delta) - 1
-    below = f"δ = {delta:g} is below one over the number of {known.counts}"
-    return [f"- {below} for at most {most:,} of them."]
-
-
-def _plans(arguments: argparse.Namespace) -> list[tuple[dict[str, Any], Plan]]:
-    """The plan for every choice of what the method's card has tried and that is not given.
-
-    Raises GraphDPError where no choice has a plan.
-    """
-    tried = registry.card(arguments.method).tried
-    free = [name for name in tried if getattr(arguments, name) is None]
-    found, refused = [], []
-    for values in itertools.product(*(tried[name] for name in free)):
-        chosen = dict(zip(free, values, strict=True))
-        try:
-            found.append((chosen, _plan(arguments, chosen)))
-        except GraphDPError as error:
-            refused.append(error)
-    if not found:
-        raise refused[0]
-    return found
-
-
-def _noise(result: Calibration) -> dict[str, Any]:
-    """The deviations of what is released: by phase, and `noise_std` where all have one."""
-    multiplier = result.noise_multiplier or 0.0
-    releases = [
-        {"phase": m.phase, "query": m.query, **m.noise_levels(multiplier)}
-        for m in result.plan.mechanisms
-        if not m.releases_nothing
-    ]
-    found = {one.get("noise_std") for one in releases}
-    return {"noise_std": found.pop() if len(found) == 1 else None, "releases": releases}
-
-
-def _deviations(result: Calibration) -> list[str]:
-    """Of each release with Gaussian noise its σ, in words; and who draws what, if several do."""
-    lines = []
-    for one in _noise(result)["releases"] if result.noise_multiplier else ():
-        levels = {name: std for name, std in one.items() if name.startswith("noise_std")}
-        words = [
-            f"{name.removeprefix('noise_std_').replace('_', ' ')} {std:.6g}"
-            for name, std in levels.items()
-        ]
-        lines += [f"{', '.join(words)}: {one['query']}"] if words else []
-    return lines
-
-
-def _calibrate(arguments: argparse.Namespace) -> str:
-    plans = [(chosen, plan, _delta(arguments, plan)) for chosen, plan in _plans(arguments)]
-    _, plan, delta = plans[0]
-    _check_delta(plan, delta, arguments)
-    best = None
-    for chosen, plan, delta in cheapest_first(plans, arguments.epsilon):
-        if best and needs_more(plan, arguments.epsilon, delta, best[1].noise_multiplier):
-            continue
-        result = calibrate(plan, arguments.epsilon, delta, with_pld=True)
-        if best is None or (result.noise_multiplier or 0) < (best[1].noise_multiplier or 0):
-            best = chosen, result
-    chosen, result = best
-    if arguments.json:
-        value = result.to_dict() | _noise(result) | ({"chosen": chosen} if chosen else {})
-        return json.dumps(value, indent=2, ensure_ascii=False)
-    names = ", ".join(f"{name} {value}" for name, value in chosen.items())
-    return render(result) + (f"\n\nOf the least noise: {names}." if names else "")
 
 
 def _key(arguments: argparse.Namespace) -> str:
@@ -463,8 +166,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"graphdp: {error}", file=sys.stderr)
         return 2
     command = {
-        "calibrate": _calibrate, "key": _key, "statement": _statement, "compare": _compare,
-        "status": _status,
+        "calibrate": cli_calibrate.answer, "key": _key, "statement": _statement,
+        "compare": _compare, "status": _status,
     }  # fmt: skip
     try:
         text = command[parsed.command](parsed)

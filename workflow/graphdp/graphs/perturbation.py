@@ -32,7 +32,7 @@ from graphdp import io
 from graphdp.coins import Coins
 from graphdp.data.graph import csr_from_edges, in_edges
 from graphdp.errors import GraphDPError
-from graphdp.privacy.execution import Execution
+from graphdp.privacy.execution import Execution, answered
 
 PERTURBATIONS = ("asymmetric", "edge_rand", "lap_graph", "asymmetric_chunks")
 
@@ -52,10 +52,7 @@ class Perturbed(NamedTuple):
 
     def executed(self) -> dict[str, Execution]:
         """What was drawn, as a plan's phases say it."""
-        return {
-            part: Execution("none", 1, None, answer_epsilon=epsilon, noise="coins")
-            for part, epsilon in self.epsilons.items()
-        }
+        return {part: answered(epsilon) for part, epsilon in self.epsilons.items()}
 
 
 def perturb(

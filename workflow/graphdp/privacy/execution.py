@@ -54,6 +54,11 @@ class Execution:
         return asdict(self)
 
 
+def answered(epsilon: float) -> Execution:
+    """One release of answers, each randomised with a pure ε."""
+    return Execution("none", 1, None, answer_epsilon=epsilon, noise="coins")
+
+
 #: How the fields are called in a message, with the unit.
 _WORDS = {
     "sampling": "sampling",

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from graphdp.privacy.execution import Execution
+from graphdp.privacy.execution import Execution, answered
 from graphdp.privacy.mechanisms.base import (
     Curve,
     Mechanism,
@@ -99,8 +99,7 @@ class PureRelease(Mechanism):
 
     def answering(self, noise_multiplier: float) -> Execution:
         """One release, each answer with `own_epsilon`."""
-        own = self.own_epsilon(noise_multiplier)
-        return Execution("none", 1, None, answer_epsilon=own, noise="coins")
+        return answered(self.own_epsilon(noise_multiplier))
 
     def terms(self) -> tuple[Term, ...]:
         """Its share."""
