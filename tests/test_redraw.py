@@ -1,5 +1,6 @@
 """What is shipped is what its rows give: hashes, tables, and figures byte for byte."""
 
+import json
 import re
 import subprocess
 import sys
@@ -253,6 +254,16 @@ def test_what_readme_says_of_its_picture_is_true_of_every_column():
     assert "what has an ε that holds there is behind the network that reads no edge" in text
     assert edge["claimed"].isna().all() and participant["claimed"].isna().all()
     assert (participant["holds"].to_numpy() == node["claimed"].to_numpy()).all()
+    rows = shipped.shipped_rows("gap-rows.csv.gz").query("dataset == 'berkeley13'")
+    at_one = rows[(rows["method"] == "gap") & (rows["level"] == "edge") & (rows["epsilon"] == "1")]
+    assert set(at_one["delta"].astype(float)) == {1e-7}
+    (undirected,) = {
+        f"{one['epsilon']:.2f}"
+        for readings in at_one["epsilons"]
+        for one in json.loads(readings)
+        if one["adjacency"] == "edge_undirected"
+    }
+    assert f"(for an edge, two entries, {undirected} in place of 1)" in text
     for part, words in (
         (edge, "the graph is worth {:.0f} to {:.0f} points at ε = 1 and 4"),
         (participant, "the graph is worth {:.0f} to {:.0f} points at ε = 4 and 8"),
