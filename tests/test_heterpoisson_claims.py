@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from graphdp import cli
+from graphdp import cli, cli_calibrate
 from graphdp.errors import GraphDPError
 from graphdp.methods.heterpoisson.bags import Bags
 from graphdp.methods.heterpoisson.network import (
@@ -249,7 +249,7 @@ def test_the_rule_of_more_noise_is_left_out_by_its_sketch(more, capsys, monkeypa
     asked, noise = [], {}
     real = calibration.calibrate
     monkeypatch.setattr(
-        cli,
+        cli_calibrate,
         "calibrate",
         lambda plan, *rest, **named: asked.append(plan) or real(plan, *rest, **named),
     )

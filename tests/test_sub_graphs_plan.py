@@ -2,7 +2,6 @@
 
 import json
 import math
-import time
 from functools import partial
 
 import numpy as np
@@ -237,11 +236,9 @@ def test_the_official_code_runs_more_rounds_than_it_accounts():
 
 
 @pytest.mark.slow
-def test_calibration_errs_on_the_private_side_and_is_quick():
-    start = time.process_time()
+def test_calibration_errs_on_the_private_side():
     plan = heterpoisson_plan("node", TRAIN, **PUBMED)
     made = calibrate(plan, 2.0, DELTA)
-    assert time.process_time() - start < 10
     assert made.noise_multiplier == pytest.approx(4.51, rel=5e-3)
     assert 1.99 < made.epsilon <= 2
     peripheral = corrected_analyses("node", PUBMED, TRAIN)[1]
