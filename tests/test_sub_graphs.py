@@ -270,6 +270,13 @@ def test_renyi_divergences_are_a_looser_bound(analysis):
         assert found == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.parametrize("order", [1.5, 3.0, 11.0, 40.0, 300.0])
+def test_a_level_that_no_law_has_decides_no_divergence(order):
+    """At q = 1 a centre moves the sum by C/2 alone, in every round: a Gaussian of shift s."""
+    found = sub_graph_loss.renyi(Step(1.0, 2, 2, 0, True, KNOWN), 3.0, order)
+    assert found == pytest.approx(order * 3.0**2 / 2, rel=1e-12)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("sigma", [0.1, 0.15])
 def test_losses_beyond_what_an_exponential_holds_are_bounded_too(sigma):

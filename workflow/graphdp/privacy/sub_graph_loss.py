@@ -238,5 +238,6 @@ def renyi(step: Step, shift: float, order: float) -> float:
 
 def _largest_moment(moments: np.ndarray, weights: np.ndarray) -> float:
     """log of the largest Σ w e^moment over the rows of `weights`."""
-    top = moments.max()
-    return float(top + np.log((weights @ np.exp(moments - top)).max()))
+    used = weights.any(axis=0)  # by a level that no row has all others may underflow
+    moments, top = moments[used], moments[used].max()
+    return float(top + np.log((weights[:, used] @ np.exp(moments - top)).max()))
