@@ -62,7 +62,7 @@ class Kept:
                 return kept["entry"]
         except (OSError, ValueError, KeyError, TypeError):
             pass  # not there, or damaged: made (again)
-        entry = json.loads(json.dumps(make()))
+        entry = json.loads(_canonical(make()))  # in the order of what is read, so of equal bytes
         io.write_json(path, {"entry": entry, "sha256": _sha256(text + _canonical(entry))})
         return entry
 
