@@ -22,6 +22,7 @@ from graphdp.methods.block import Block
 from graphdp.methods.registry import card
 from graphdp.methods.settings import key
 from graphdp.paper.rows import COLUMNS
+from graphdp.privacy.plan import Plan
 from graphdp.workflow import job, publish
 
 ENTRY = {
@@ -438,7 +439,8 @@ def test_another_study_of_a_dataset_is_a_second_release_too(tmp_path):
 @pytest.mark.parametrize("basis", ["as_published", "as_implemented", "corrected"])
 def test_a_refuted_claim_is_refused_before_the_ledger(tmp_path, monkeypatch, basis):
     monkeypatch.chdir(tmp_path)
-    entry = {"status": "refuted", "basis": basis, "adjacency": "node_add_remove"}
+    plan = Plan("test", "node", "node_add_remove", basis, "refuted", (), None, ())
+    entry = {"plan": plan.to_dict(), "num_train": 40}
     with pytest.raises(GraphDPError, match="the claim of node_add_remove is refuted"):
         release(tmp_path, graph(), calibrations=[entry])
     assert not (tmp_path / "private").exists()

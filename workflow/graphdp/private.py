@@ -22,6 +22,7 @@ from graphdp.errors import GraphDPError
 if TYPE_CHECKING:
     from graphdp.config import Study
     from graphdp.data.datasets import DatasetSpec
+    from graphdp.privacy.plan import Plan
 
 #: All that a private study makes but what it releases: data, cache, logs, and the ledger.
 FOLDER = "private"
@@ -207,6 +208,33 @@ def check(study: "Study") -> None:
         raise ValueError(
             "release: private needs train_nodes, the number of training nodes to announce (with "
             "batch_size it sets the sampling rate): a round number near the true one"
+        )
+
+
+def check_plan(method: str, plan: "Plan", num_train: int) -> None:
+    """Whether anything may be released with a plan, of which neither data nor noise are needed.
+
+    num_train: the training nodes that it is for. Raises `GraphDPError` for a claim that is refuted,
+    for noise of which nothing is proven as it is drawn, and for batches of a fixed size, whose rate
+    and number follow from the true number of training nodes, not from the announced one.
+    """
+    if plan.status == "refuted":
+        raise GraphDPError(
+            f"{method}: the claim of {plan.adjacency} is refuted, so nothing is released; set "
+            "calibrate_for: corrected, or where that is set choose another method"
+        )
+    # Shape and sampling are the same at every noise multiplier and clip.
+    noised = [one for one in plan.mechanisms if not one.releases_nothing]
+    runs = [run for one in noised if (run := one.execution(1.0, num_train, 1.0))]
+    if any(run.noise != "gaussian" for run in runs):
+        raise GraphDPError(
+            f"{method}: nothing is proven of its noise as it is drawn, so nothing is released; "
+            "choose a method with Gaussian noise"
+        )
+    if not {run.sampling for run in runs} <= {"poisson", "none"}:
+        raise GraphDPError(
+            f"{method}, {plan.adjacency}: batches of a fixed size tell the number of training "
+            "nodes; choose a method or an adjacency with Poisson samples"
         )
 
 

@@ -24,6 +24,7 @@ from graphdp.methods import registry as methods
 from graphdp.methods.settings import key
 from graphdp.parties import places
 from graphdp.privacy.assumptions import SIDES_FOLLOW_FROM_IDS
+from graphdp.privacy.calibration import calibration_plan
 from graphdp.privacy.protection import is_private
 from graphdp.workflow.known_rows import KnownIndex
 
@@ -183,6 +184,8 @@ def _check_plan(study: Study, method: str, level: str, settings: dict[str, Any])
         raise GraphDPError(
             f"config: {method} at level {level}: {_without(error, method)}"
         ) from None
+    if study.release == "private":
+        private.check_plan(method, calibration_plan(plans, study.calibrate_for), num_train)
     by_id = study.split_sides == "by_id"
     if not by_id and all(SIDES_FOLLOW_FROM_IDS in plan.assumptions for plan in plans):
         raise GraphDPError(

@@ -17,6 +17,8 @@ from graphdp.methods.block import Block
 from graphdp.methods.registry import card
 from graphdp.paper.rows import read_rows
 from graphdp.privacy import calibrated
+from graphdp.privacy.plan import Plan
+from graphdp.private import check_plan
 from graphdp.rng import stream_key
 from graphdp.workflow import job
 from graphdp.workflow.calibrations import LIBRARIES as ACCOUNTANTS
@@ -36,33 +38,15 @@ def reserve(block: Block, study: Mapping[str, Any]) -> None:
     files `graph` and `manifest` (of the raw files). What code, libraries and machine it is made
     with is part of a release: other sums under the same noise would be a second one.
 
-    Raises `GraphDPError` for a claim that is refuted, for noise of which nothing is proven as it is
-    drawn, for batches of a fixed size, whose rate and number follow from the true number of
-    training nodes, not from the announced one, for features or a split that nothing can be trained
-    on, and as `ledger.reserve`.
+    Raises `GraphDPError` as `private.check_plan`, for features or a split that nothing can be
+    trained on, and as `ledger.reserve`.
     """
     import torch
 
     from graphdp.training.features import check_features
 
     for entry in block.calibrations:
-        if entry["status"] == "refuted":
-            raise GraphDPError(
-                f"{block.method}: the claim of {entry['adjacency']} is refuted, so nothing is "
-                "released; set calibrate_for: corrected"
-            )
-        runs = [one.run for one in calibrated.phases(entry).values()]
-        if any(run.noise != "gaussian" for run in runs):
-            raise GraphDPError(
-                f"{block.method}: nothing is proven of its noise as it is drawn, so nothing is "
-                "released; choose a method with Gaussian noise"
-            )
-        sampled = {run.sampling for run in runs}
-        if not sampled <= {"poisson", "none"}:
-            raise GraphDPError(
-                f"{block.method}, {entry['adjacency']}: batches of a fixed size tell the number of "
-                "training nodes; choose a method or an adjacency with Poisson samples"
-            )
+        check_plan(block.method, Plan.from_dict(entry["plan"]), entry["num_train"])
     # What would stop a job later, when nothing else could be released of the data.
     check_features(block.graph.x)
     for seed in block.seeds:
