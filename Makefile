@@ -87,4 +87,4 @@ test-fresh:
 	@$(PYTHON) tests/fresh/run.py
 
 test-slow: install
-	GRAPHDP_CLAIMS=$(CLAIMS) $(BIN)/python -m pytest -m slow -n 2 --dist worksteal
+	GRAPHDP_CLAIMS=$(CLAIMS) GRAPHDP_ALIKE=$(ALIKE) $(BIN)/python -m pytest -m slow -n 2 --dist worksteal --durations 30

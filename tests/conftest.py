@@ -48,9 +48,29 @@ LONG = (
 )  # fmt: skip
 
 
-def pytest_collection_modifyitems(items):
+def part_of(things, part):
+    """Every nth of `things` from the ith on, of "i/n"; all without a part."""
+    first, every = map(int, (part or "1/1").split("/"))
+    if not 1 <= first <= every:
+        raise pytest.UsageError(f"{part!r} is no part; give one such as 2/3")
+    return list(things)[first - 1 :: every]
+
+
+def pytest_collection_modifyitems(config, items):
+    part = os.environ.get("GRAPHDP_ALIKE")
+    part_of((), part)  # what is no part is said whatever is collected
+    variants = {}
+    for item in items:
+        if item.get_closest_marker("alike"):
+            variants.setdefault((item.path, item.originalname), []).append(item)
+    left = {id(one) for some in variants.values() for one in some}
+    left -= {id(one) for some in variants.values() for one in part_of(some, part)}
+    config.hook.pytest_deselected(items=[item for item in items if id(item) in left])
     rank = {name: number for number, name in enumerate(LONG)}
-    items.sort(key=lambda item: rank.get(item.path.stem, len(LONG)))
+    items[:] = sorted(
+        (item for item in items if id(item) not in left),
+        key=lambda item: rank.get(item.path.stem, len(LONG)),
+    )
 
 
 @pytest.fixture(scope="session")

@@ -76,6 +76,7 @@ def test_a_claim_runs_the_stage_of_its_method(name, monkeypatch):
     assert np.array_equal(found, expected)
 
 
+@pytest.mark.alike
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("hops", "undirected", "mu"),

@@ -27,6 +27,7 @@ def test_clopper_pearson_agrees_with_scipy_and_covers_the_ends():
         assert (low, high) == pytest.approx((exact.low, exact.high), rel=1e-9)
 
 
+@pytest.mark.alike
 @pytest.mark.slow
 @pytest.mark.parametrize("mu", [0.3, 1.0, 2.0])
 def test_gaussian_bounds_come_near_the_closed_form_from_below(mu):

@@ -110,6 +110,7 @@ def test_bounds_on_the_noise_invert_the_trade_off(noise):
     assert bound(0.0).epsilon == 0
 
 
+@pytest.mark.alike
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mlp", "classifier"])
 @pytest.mark.parametrize("batch_size", [150, 600])

@@ -181,6 +181,7 @@ def test_table_and_figure_show_the_factors(tmp_path):
     assert sum("sees" in text for text in shown) == 1
 
 
+@pytest.mark.alike
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["gap-edge-directed-k1-eps4", "dpdgc-release-k5-eps4", "one-run-classifier-eps4"]

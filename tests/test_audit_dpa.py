@@ -120,6 +120,7 @@ def test_over_tcp_the_scores_are_the_same(sizes):
     assert (found[0] == found[1]).all() and found[0].std() > 0
 
 
+@pytest.mark.alike
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*CASES, "server", "five"])
 def test_the_code_as_it_is_stays_below_and_half_of_its_noise_does_not(name):
@@ -245,6 +246,7 @@ def smaller(real, *arguments, **others):
     return replace(bound, value=bound.value / math.sqrt(2))
 
 
+@pytest.mark.alike
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_sensitivity_that_is_too_small_by_the_root_of_two(monkeypatch, name):

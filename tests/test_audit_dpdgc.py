@@ -63,6 +63,7 @@ def test_the_worlds_of_a_release_are_adjacent_and_reach_its_sensitivity(
     assert plans.embedding_release(level, max_degree, undirected).value == math.sqrt(square)
 
 
+@pytest.mark.alike
 @pytest.mark.slow
 @pytest.mark.parametrize(("level", "mu"), [("edge", 1), ("k5", math.sqrt(5)), ("node", 2)])
 def test_release_scores_are_gaussian_with_the_sensitivity_of_the_theory(level, mu):
@@ -228,6 +229,7 @@ def test_outcomes_of_releases_are_as_expected(name):
         assert result["details"]["row_norm_over_c"] > 1e7
 
 
+@pytest.mark.alike
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [EDGE, NODE, "dpdgc-release-k1-eps4"])
 def test_released_with_rows_of_w_as_they_are(monkeypatch, name):

@@ -22,6 +22,7 @@ from graphdp.privacy.calibration import calibrate
 WORLDS = ("present", "absent")
 
 
+@pytest.mark.alike
 @pytest.mark.slow
 @pytest.mark.parametrize("overlap", ["kept", "dropped", "zeroed"])
 @pytest.mark.parametrize("world", WORLDS)

@@ -59,6 +59,7 @@ def outcome(name, draws=None):
     return result["verdict"]
 
 
+@pytest.mark.alike
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DRAWS)
 def test_the_code_as_it_is_stays_below(name):

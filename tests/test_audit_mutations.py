@@ -36,6 +36,7 @@ def outcome(name, draws=None):
     return result["verdict"]
 
 
+@pytest.mark.alike
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [EDGE, TWO_HOPS, PARTICIPANT, ALL_TERMS, CANARY, ONE_RUN])
 def test_the_code_as_it_is_stays_below(name):
@@ -118,6 +119,7 @@ def test_the_own_row_released():
     assert outcome("gap-node-own-row-k1-eps1") == "refuted"
 
 
+@pytest.mark.alike
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [CANARY, CLASSIFIER, ONE_RUN])
 def test_training_with_half_of_the_noise(monkeypatch, name):

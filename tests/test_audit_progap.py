@@ -52,6 +52,7 @@ def test_scores_are_gaussian_with_the_sensitivity_of_the_theory(depth, undirecte
         assert abs(correlation) * math.sqrt(draws - 1) < stats.norm.isf(ALPHA / 2)
 
 
+@pytest.mark.alike
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CLAIMS)
 def test_outcomes_are_as_expected(name):

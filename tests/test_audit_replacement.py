@@ -66,6 +66,7 @@ def test_the_code_as_it_is_stays_below():
     assert result["verdict"] == "consistent" and result["claimed_adjacency"] == "node_replace"
 
 
+@pytest.mark.alike
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [CLAIMS[3], *(pytest.param(n, marks=pytest.mark.slow) for n in CLAIMS[:3])]

@@ -55,6 +55,7 @@ def test_outcomes_are_as_expected(name):
     assert (outcome(name) == "refuted") == (claim.expected == "exceeds")
 
 
+@pytest.mark.alike
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",

@@ -47,6 +47,7 @@ def test_a_node_that_many_list_exceeds_the_published_claim():
     assert outcome(ADDED, 100) == "refuted"
 
 
+@pytest.mark.alike
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "told"),

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parent.parent
-ALWAYS = ["make test", "make test-slow CLAIMS=1/10", "make demo"]
+ALWAYS = ["make test", "make test-slow CLAIMS=1/10 ALIKE=1/3", "make demo"]
 
 
 def run(
@@ -52,13 +52,19 @@ def run(
 
 
 @pytest.mark.parametrize(
-    ("commit", "part"),
-    [("0000ff", "1/10"), ("00ff00", "6/10"), ("0100ab", "7/10"), ("000900", "10/10")],
-)
-def test_a_commit_runs_the_tenth_of_the_audits_that_its_hash_names(commit, part, tmp_path):
-    assert int(commit[:4], 16) % 10 + 1 == int(part.split("/")[0])
+    ("commit", "claims", "alike"),
+    [
+        ("0000ff", "1/10", "1/3"), ("00ff00", "6/10", "1/3"), ("0100ab", "7/10", "2/3"),
+        ("000500", "6/10", "3/3"), ("000900", "10/10", "1/3"),
+    ],
+)  # fmt: skip
+def test_a_commit_runs_the_part_of_what_is_alike_that_its_hash_names(
+    commit, claims, alike, tmp_path
+):
+    number = int(commit[:4], 16)
+    assert number % 10 + 1 == int(claims.split("/")[0]) and number % 3 + 1 == int(alike[0])
     lines = run(tmp_path, "0", 0, 0, commit=commit)[1]
-    assert lines[1] == f"make test-slow CLAIMS={part}"
+    assert lines[1] == f"make test-slow CLAIMS={claims} ALIKE={alike}"
 
 
 @pytest.mark.parametrize("minutes", ["", "24", "90"])

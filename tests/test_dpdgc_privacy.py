@@ -132,6 +132,7 @@ def test_the_pair_is_the_binomial_mixture(rate, group_size, shift):
     np.testing.assert_allclose(pair.delta(epsilons), direct, rtol=1e-4, atol=1e-9)
 
 
+@pytest.mark.alike
 @pytest.mark.slow
 @pytest.mark.parametrize("shift", [8.0, 9.0, 12.0, 20.0])
 @pytest.mark.parametrize(("rate", "group_size"), [(0.02, 1), (1e-4, 2), (0.3, 3)])
@@ -489,6 +490,7 @@ def test_bases():
     assert composition.epsilon_at(plan, plan, 6.0, 1e-5) == accounting.epsilon(plan, 6.0, 1e-5)
 
 
+@pytest.mark.alike
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["dpdgc", "dpdgcofficial"])
 @pytest.mark.parametrize(

@@ -577,6 +577,7 @@ def block(name, level, epsilon, graph, seeds=(0,), **changes):
     return made, setting
 
 
+@pytest.mark.alike
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "level", "epsilon", "shared"),

@@ -62,6 +62,7 @@ def block(
     return made, setting
 
 
+@pytest.mark.alike
 @pytest.mark.slow
 @pytest.mark.parametrize("convolution", ["gcn", "gin", "sage"])
 @pytest.mark.parametrize("name", IDS)
@@ -167,6 +168,7 @@ def test_no_more_training_nodes_list_a_node_than_are_announced():
             method.lists_of(replace(made, announced=100), 0, setting | {"setting": reads})
 
 
+@pytest.mark.alike
 @pytest.mark.slow
 @pytest.mark.parametrize("name", IDS)
 def test_inductive_rates_as_published_count_the_lists_of_the_whole_graph(name):

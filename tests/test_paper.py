@@ -515,6 +515,7 @@ def test_statistics_stand_beside_the_printed_ones(study):
     assert list(ours["dataset"]) == ["berkeley13", "pubmed"]
 
 
+@pytest.mark.alike
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(tables.tables()))
 def test_tables_are_written_and_never_print_a_bare_epsilon(tmp_path, written, study, name):

@@ -388,6 +388,7 @@ def test_who_is_stopped_is_named_long_before_its_links_time_is_up(name):
 BY_SHUFFLER = "features: .*shuffler, round 2 .*: party 1 sent nothing for 2"
 
 
+@pytest.mark.alike
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "function", "call", "message"),
@@ -522,6 +523,7 @@ TO_SERVER = ("party 1", "server", "sums", "^round 2 of features: party 1 sent ")
 WRONG = "a frame with a wrong HMAC"
 
 
+@pytest.mark.alike
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "to", "kind", "told", "how", "why"),

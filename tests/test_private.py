@@ -371,6 +371,7 @@ def test_neighbouring_graphs_differ_in_released_values_alone(runs):
     assert len(lines) == 1 and lines[0][0].startswith("- Data: mine, ")
 
 
+@pytest.mark.alike
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "entry",

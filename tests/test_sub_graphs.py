@@ -86,6 +86,7 @@ def test_without_neighbours_it_is_poisson_dpsgd_with_half_the_clip(analysis, q, 
     assert other * (1 - 1e-5) <= mine <= other * 1.002
 
 
+@pytest.mark.alike
 @pytest.mark.slow
 @pytest.mark.parametrize(("neighbors", "lists"), [(0, 1), (1, 2), (2, 4)])
 @pytest.mark.parametrize("labelled", [True, False])
@@ -114,6 +115,7 @@ def test_known_multiplicities_are_averages_of_gaussians(neighbors, lists, labell
         assert found == pytest.approx(expected, rel=5e-3, abs=1e-9)
 
 
+@pytest.mark.alike
 @pytest.mark.slow
 @pytest.mark.parametrize(("lists", "steps"), [(1, 1), (1, 4), (2, 2)])
 def test_revealed_centres_are_a_mixture_of_dp_accounting(lists, steps):
@@ -193,6 +195,7 @@ def test_curves_are_those_of_the_pairs(analysis, labelled, q, neighbors, lists, 
 # --- all numbers of lists -------------------------------------------------------------------------
 
 
+@pytest.mark.alike
 @pytest.mark.slow
 @pytest.mark.parametrize("analysis", [HIDDEN, KNOWN, REVEALED])
 @pytest.mark.parametrize(("q", "neighbors", "sigma"), [(0.26, 1, 2.0), (0.05, 3, 1.0)])
