@@ -175,6 +175,8 @@ def test_the_same_noise_is_worth_less_for_more():
         ("--parties 101", "parties is 101; give at most 100\n"),
         ("--dummy-rate 0.5", "reads no --dummy-rate; give --feature-share and --label-share"),
         ("--feature-share 0.7 --label-share 0.5", "together at most 1"),
+        # Its square underflowed: labels and dummies were in no plan, and their releases uncounted.
+        ("--feature-share 5e-324 --label-share 0.5", "must be at least 1e-09 and together"),
         ("--colluding -1", "colluding is -1; give at least 0"),
         ("--adjacency node_replace", "'edge_undirected', not node_replace; node_replace goes with "
          "--level node\n"),

@@ -22,9 +22,22 @@ from graphdp.privacy.accounting import (
     epsilon,
     gaussian_delta,
     gaussian_epsilon,
+    smallest_over_orders,
 )
+from graphdp.privacy.accounting.by_google import pld_parts_epsilon
+from graphdp.privacy.composition import smallest_epsilon
 from graphdp.privacy.mechanisms.base import Steps
-from graphdp.privacy.plan import GaussianReleases, Plan, PoissonDPSGD, Sensitivity, UnnoisedRelease
+from graphdp.privacy.mechanisms.fixed_size_dpsgd import fixed_size_log_moment
+from graphdp.privacy.mechanisms.poisson_group_dpsgd import GroupSteps
+from graphdp.privacy.mechanisms.without_replacement_dpsgd import WithoutReplacementDPSGD
+from graphdp.privacy.plan import (
+    Composition,
+    GaussianReleases,
+    Plan,
+    PoissonDPSGD,
+    Sensitivity,
+    UnnoisedRelease,
+)
 
 UNIT = Sensitivity(1.0, "1", "by definition")
 #: GAP-NDP as in the papers on a Facebook-sized graph: 2 × 773 DP-Adam steps and two hops.
@@ -312,3 +325,80 @@ def test_orders_are_increasing_and_whole_ones_exact():
     assert np.all(np.diff(RDP_ORDERS) > 0)
     assert (RDP_ORDERS[0], RDP_ORDERS[-1]) == (2.0, 8192.0)
     assert set(range(2, 257)) <= set(WHOLE_ORDERS)
+
+
+# --- numbers that rounding could make too small ---------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("population", "batch", "group", "noise", "order"),
+    [
+        (10**8, 1024, 10, 2.0, 2.0), (10**9, 10_000, 1555, 802.0, 40.0),
+        (169_343, 256, 10, 10.0, 8.0), (1000, 900, 300, 1.0, 3.0), (12, 12, 5, 0.5, 2.5),
+        (50, 7, 50, 0.05, 300.0),
+    ],
+)  # fmt: skip
+def test_moments_of_fixed_size_samples_keep_their_digits(population, batch, group, noise, order):
+    """Chances of one in ten million beside one: of millions of such steps ε was once 2.6 times too
+    small, since the logarithm of each chance had lost as many digits as the population has."""
+    whole = mpmath.mpf(math.comb(population, batch)) if population < 10**4 else None
+    with mpmath.workdps(60):
+
+        def chance(k):
+            others = population - group
+            if whole is not None:
+                return mpmath.mpf(math.comb(group, k)) * math.comb(others, batch - k) / whole
+            return mpmath.binomial(group, k) * mpmath.exp(
+                mpmath.loggamma(others + 1)
+                - mpmath.loggamma(batch - k + 1)
+                - mpmath.loggamma(others - batch + k + 1)
+                - mpmath.loggamma(population + 1)
+                + mpmath.loggamma(batch + 1)
+                + mpmath.loggamma(population - batch + 1)
+            )
+
+        mean = mpmath.fsum(
+            chance(k)
+            * mpmath.expm1(mpmath.mpf(order) * (order - 1) * (k / (group * noise)) ** 2 / 2)
+            for k in range(max(0, batch + group - population), min(group, batch) + 1)
+        )
+        expected = mpmath.log1p(mean)
+    found = fixed_size_log_moment((population, batch, group), noise, order)
+    assert found == pytest.approx(float(expected), rel=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("steps", "mu", "delta"),
+    [
+        (100_000, 3, 1e-10),
+        (100_000, 1, 3e-11),
+        (30_000, 3, 1e-11),
+        (3000, 2, 1e-12),
+        (900, 2, 1e-5),
+    ],
+)
+def test_what_transforms_round_off_counts_as_delta(steps, mu, delta):
+    """At q = 1 all rounds are one Gaussian: its δ was once above by what a power of a transform
+    rounds off. Where δ is far above that, ε is what it was."""
+    rounds = Composition((GroupSteps((((1.0, 1, 2.0), steps),)),))
+    found = pld_parts_epsilon([(rounds, math.sqrt(steps) / mu)], delta)
+    true = gaussian_epsilon(mu, delta)
+    assert true <= found < (1.05 if delta < 1e-9 else 1.0002) * true
+
+
+def test_a_delta_below_what_transforms_round_off_is_refused():
+    rounds = Composition((GroupSteps((((0.1, 1, 2.0), 100_000),)),))
+    with pytest.raises(GraphDPError, match=r"may round off, 2\.2e-11: give a larger delta"):
+        pld_parts_epsilon([(rounds, 100.0)], 2e-11)
+
+
+def test_what_is_no_number_is_no_bound():
+    """dp-accounting's divergence overflows at 1e-156 and its ε was 0; nan loses to every 0."""
+    rounds = Plan(
+        "test", "node", "node_replace", "corrected", "proven", (), None,
+        (WithoutReplacementDPSGD("q", 0.1, 50, Sensitivity(1.0, "C", "clip"), "p"),),
+    )  # fmt: skip
+    assert accounting.epsilon(rounds, 1e-156, 1e-6) == math.inf
+    values = {2.0: math.nan, 3.0: 1.0, 4.0: math.nan}
+    assert smallest_over_orders(values.get, (2.0, 3.0, 4.0)) == (1.0, 3.0)
+    assert smallest_epsilon(lambda order: math.nan, 1e-5) == math.inf

@@ -280,6 +280,30 @@ def test_a_level_that_no_law_has_decides_no_divergence(order):
     assert found == pytest.approx(order * 3.0**2 / 2, rel=1e-12)
 
 
+@pytest.mark.parametrize(("neighbors", "lists"), [(1, 3), (2, 3), (3, 7), (1, 24)])
+def test_where_every_node_is_in_every_batch_who_drew_it_is_revealed(neighbors, lists):
+    """At q = 1 m ~ Bin(D, M / D) sub-graphs carry the node and its own is there: Gaussians 2m + 1
+    shifts apart. The chance to carry it is a quotient of equal numbers, and rounded not above 1."""
+    step, s, order = pinned(1.0, neighbors, lists, HIDDEN), 0.05, 3.0
+    assert step.listers(lists)[1] == 1.0
+    mean = sum(
+        math.comb(lists, m) * (neighbors / lists) ** m * (1 - neighbors / lists) ** (lists - m)
+        * math.exp(order * (order - 1) * ((2 * m + 1) * s) ** 2 / 2)
+        for m in range(lists + 1)
+    )  # fmt: skip
+    found = sub_graph_loss.renyi(step, s, order)
+    assert found == pytest.approx(math.log(mean) / (order - 1), rel=1e-6)
+    rounds = make_rounds(1.0, 3, neighbors, lists, HIDDEN)
+    tight, loose = accounting.cross_check(rounds, 0.5 / s, 1e-5)
+    assert 0.2 < tight <= loose
+
+
+def test_many_lists_where_every_node_is_in_every_batch_are_refused():
+    with pytest.raises(GraphDPError, match="every training node is in every batch no analysis"):
+        sub_graphs.laws(Step(1.0, 1, 200, 0, True, HIDDEN))
+    assert np.isfinite(sub_graphs.laws(Step(0.999, 1, 200, 0, True, HIDDEN)).weights).all()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("sigma", [0.1, 0.15])
 def test_losses_beyond_what_an_exponential_holds_are_bounded_too(sigma):

@@ -35,6 +35,8 @@ _SKETCH_ERROR = 1.0001
 #: random streams, so what is found by them is rounded up to a number that all processors find.
 _BY_TRANSFORM = ("pld", "mixture")
 _BITS = 24
+#: So many times the noise is raised where its last digits decide.
+_MORE_NOISE = 200
 _T = TypeVar("_T")
 
 
@@ -215,9 +217,16 @@ def calibrate(
             noise = _rounded_up(noise)
     if not noise > 0:
         raise GraphDPError(f"{what}: noise multiplier {noise!r} for a finite epsilon; report a bug")
+    entries = _account(plan, noise, delta, with_pld)
+    if accounting.primary(composition) in _BY_TRANSFORM:
+        # Near the rounding of a transform ε does not fall with every digit of the noise.
+        for _ in range(_MORE_NOISE):
+            if entries[0].epsilon <= epsilon:
+                break
+            noise = _rounded_up(noise * (1 + TOLERANCE))
+            entries = _account(plan, noise, delta, with_pld)
     if accounting.second(composition):
         accounting.cross_check(plan, noise, delta)
-    entries = _account(plan, noise, delta, with_pld)
     _check(plan, epsilon, noise, entries)
     return Calibration(plan, float(epsilon), delta, noise, entries)
 

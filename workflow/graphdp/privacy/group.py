@@ -144,7 +144,7 @@ class Pair:
             down = _logsumexp(logs - (part + means) ** 2 / 2)
             values[start : start + 4096] = order * up + (1 - order) * down
         total = float(_logsumexp(values)) + math.log(step / math.sqrt(2 * math.pi))
-        return max(0.0, total / (order - 1))
+        return max(total / (order - 1), 0.0)  # in this order, in which nan stays one
 
 
 def _logsumexp(values: np.ndarray) -> np.ndarray:

@@ -233,7 +233,8 @@ def renyi(step: Step, shift: float, order: float) -> float:
             top = values.max(axis=0)
             np.logaddexp(moment, top + np.log(np.exp(values - top).sum(axis=0)), out=moment)
     moments += math.log(width / math.sqrt(2 * math.pi))
-    return max(0.0, *(_largest_moment(one, its.weights) for one in moments)) / (order - 1)
+    largest = np.max([_largest_moment(one, its.weights) for one in moments])  # nan stays one
+    return max(float(largest), 0.0) / (order - 1)
 
 
 def _largest_moment(moments: np.ndarray, weights: np.ndarray) -> float:

@@ -41,5 +41,5 @@ class Step(NamedTuple):
         q, p = self.rate, self.chance(lists)
         if self.analysis == REVEALED:
             return q, p
-        counted = 1 - q * (1 - p)
-        return counted, q * p / counted if counted else 0.0
+        counted = 1 - q * (1 - p) if q < 1 else p  # what is rounded must not fall below q p
+        return counted, min(1.0, q * p / counted) if counted else 0.0

@@ -237,6 +237,11 @@ def _poisson_levels(step: Step, first: int, last: int) -> tuple[np.ndarray, np.n
     starts = np.array([start for start in starts if start <= last])
     ends = np.append(starts[1:] - 1, last)
     chances = np.array([step.listers(int(start)) for start in starts])
+    if chances[0, 1] == 1:  # whoever is counted carries the node: no Poisson number is above that
+        raise GraphDPError(
+            f"where every training node is in every batch no analysis has nodes in {last:,} lists: "
+            "give a smaller batch_size or max_degree"
+        )
     means = -np.log1p(-chances[:, 1])
     spread = math.sqrt((1 - chances[-1, 0]) / (chances[-1, 0] * first))
     center = ends[0] * chances[0, 0] * means[0]

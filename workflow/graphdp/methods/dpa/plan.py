@@ -33,6 +33,8 @@ from graphdp.privacy.protection import is_private
 FIRST, LATER, LABELS, COUNTS = "first features", "later features", "labels", "counts"
 #: The numbers of users by length of list, of which D is a quantile; and their part of μ².
 LENGTHS, LENGTHS_SHARE = "lengths", 0.05
+#: Of μ², below which numbers of two phases may lose each other in rounding.
+_LEAST_SHARE = 1e-9
 NODE_ADJACENCIES = ("participant", "node_replace")
 
 ADVERSARY = (
@@ -175,7 +177,7 @@ def dpa_plan(
             rows=phase != COUNTS,
         )
         for phase in rounds
-        if units.get(phase)
+        if phase in units
     )
     return Plan(
         method="dpa",
@@ -257,10 +259,10 @@ def _units(
     elif label_share is None:
         label_share = 1 - feature_share
     rest = 1 - feature_share - label_share
-    if not (feature_share > 0 and label_share > 0 and rest > -1e-12):
+    if not (min(feature_share, label_share) >= _LEAST_SHARE and rest > -1e-12):
         raise GraphDPError(
-            f"dpa: feature_share {feature_share:g} and label_share {label_share:g} must be above 0 "
-            f"and together at most 1"
+            f"dpa: feature_share {feature_share:g} and label_share {label_share:g} must be at "
+            f"least {_LEAST_SHARE:g} and together at most 1"
         )
     per_share = feature_share * unit**2 / (squares[FIRST] + squares[LATER])
     found = dict.fromkeys((FIRST, LATER), unit)

@@ -36,6 +36,8 @@ DROPOUT = Field(0.5, ge=0, lt=1, description="dropout of the classifier")
 CLIP = Field(1.0, description="C, L2 clip of a node's gradient")
 RATIO = Field(
     1.0,
+    ge=0.05,  # beyond either the accountant follows the one phase into losses of hundreds
+    le=100,
     description="shares the noise: noise std of the embedding phase is this times 2 sqrt(group "
     "size) C noise multipliers (ε stays exact, calibration makes up for it)",
 )

@@ -6,6 +6,7 @@ from typing import Any
 
 from graphdp.errors import GraphDPError
 from graphdp.privacy.accounting.orders import WHOLE_ORDERS, smallest_over_orders
+from graphdp.privacy.mechanisms.base import Steps
 from graphdp.privacy.plan import Composition
 
 #: Width of a bin of the privacy loss distribution. Rounding is pessimistic: a wide bin costs
@@ -18,6 +19,11 @@ _LEAST_INTERVAL = 1e-9
 PLD_LEAST_NOISE = 0.1
 #: The composition of so many steps may leave out this much of their mass; it counts as δ.
 _PLD_TRUNCATION = 1e-15
+#: What the Fourier transforms of a composed distribution may round off δ, for each step (seen:
+#: a tenth of it).
+_ROUNDING = 2.0**-52
+#: As a share of δ that leaves no room in `calibration.SAFETY`.
+_ROUNDED_SHARE = 1e-6
 #: Releases of one noise multiplier each.
 Parts = Sequence[tuple[Composition, float]]
 
@@ -64,10 +70,12 @@ def google_parts_epsilon(
 
     def epsilon_at(order: float) -> float:
         try:
-            return float(_rdp(parts, [order]).get_epsilon(delta))
+            total = _rdp(parts, [order])
         except ValueError:
             # Where 1 / noise² is lost beside 1, its bound without replacement takes the log of 0.
             return math.inf
+        # Of what is no number it would make an ε of 0.
+        return float(total.get_epsilon(delta)) if math.isfinite(total._rdp[0]) else math.inf
 
     return smallest_over_orders(epsilon_at, orders)
 
@@ -84,8 +92,9 @@ def pld_epsilon(composition: Composition, noise: float, delta: float) -> float:
     """ε at `delta` by privacy loss distributions."""
     if not _has_events(composition):
         return pld_parts_epsilon([(composition, noise)], delta)
+    exact = _without_rounding([(composition, noise)], delta)
     return _refined(
-        lambda interval: float(_library_pld(composition, noise, interval).get_epsilon(delta))
+        lambda interval: float(_library_pld(composition, noise, interval).get_epsilon(exact))
     )
 
 
@@ -95,19 +104,48 @@ def pld_delta(composition: Composition, noise: float, epsilon: float) -> float:
     while 0 < epsilon < _PLD_BINS * interval and interval > _LEAST_INTERVAL:
         interval /= 16
     if _has_events(composition):
-        return float(_library_pld(composition, noise, interval).get_delta(epsilon))
-    return float(parts_pld([(composition, noise)], interval).get_delta_for_epsilon(epsilon))
+        found = float(_library_pld(composition, noise, interval).get_delta(epsilon))
+    else:
+        found = float(parts_pld([(composition, noise)], interval).get_delta_for_epsilon(epsilon))
+    return min(1.0, max(0.0, found) + _rounded_off([(composition, noise)], found))
 
 
 def pld_parts_epsilon(parts: Parts, delta: float) -> float:
-    """ε at `delta` of releases with a noise multiplier each, by `parts_pld`."""
-    return _refined(lambda interval: float(parts_pld(parts, interval).get_epsilon_for_delta(delta)))
+    """ε at `delta` of releases with a noise multiplier each, by `parts_pld`.
+
+    Raises GraphDPError where `delta` is less than what its transforms may round off.
+    """
+    exact = _without_rounding(parts, delta)
+    return _refined(lambda interval: float(parts_pld(parts, interval).get_epsilon_for_delta(exact)))
+
+
+def _without_rounding(parts: Parts, delta: float) -> float:
+    rounding = _rounded_off(parts, delta)
+    if rounding >= delta:
+        raise GraphDPError(
+            f"δ = {delta:g} is less than what the composition of so many steps may round off, "
+            f"{rounding:.2g}: give a larger delta or fewer steps"
+        )
+    return delta - rounding
+
+
+def _rounded_off(parts: Parts, delta: float) -> float:
+    """What the composition of many steps may have rounded off a δ, where that matters to it.
+
+    The transform of one step is taken to the power of their number, and its relative rounding
+    error with it: over all losses that is a δ of `_ROUNDING` a step.
+    """
+    terms = [term for composition, _ in parts for term in composition.terms]
+    counts = [count for term in terms if isinstance(term, Steps) for _, count in term.steps]
+    rounding = _ROUNDING * sum(count for count in counts if count > 1)
+    return rounding if rounding > _ROUNDED_SHARE * delta else 0.0
 
 
 def _refined(epsilon_with: Callable[[float], float]) -> float:
     """ε from bins of `PLD_INTERVAL`, or from as much narrower ones as a small ε needs.
 
-    Every width gives an upper bound, so the smallest of them holds.
+    Every width gives an upper bound (of a δ that rounding has been taken from), so the smallest of
+    them holds.
     """
     interval = PLD_INTERVAL
     found = epsilon_with(interval)

@@ -43,7 +43,9 @@ def smallest_over_orders(
 
     def value(index: int) -> float:
         if index not in values:
-            values[index] = value_at(orders[index])
+            found = value_at(orders[index])
+            # No number is no bound: a comparison, or a largest of it and 0, would pass it over.
+            values[index] = math.inf if math.isnan(found) else found
         return values[index]
 
     last = len(orders) - 1

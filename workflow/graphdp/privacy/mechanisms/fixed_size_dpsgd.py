@@ -17,6 +17,9 @@ from graphdp.privacy.mechanisms.base import (
     require,
 )
 
+#: e to this power, less 1, is a number.
+_LARGEST_EXPONENT = 500.0
+
 
 @dataclass(frozen=True)
 class FixedSizeSteps(Steps):
@@ -44,21 +47,34 @@ def fixed_size_log_moment(sampling: tuple[int, int, int], noise: float, order: f
     the mixture over batches is at most the mean.
     Source: Daigavane et al. 2021, moments bound for one-layer networks (their λ = 2 G C σ).
     """
+    import numpy as np
     from scipy.special import logsumexp
 
     changed, log_chances = _hypergeometric(*sampling)
     exponents = order * (order - 1) * (changed / (sampling[2] * noise)) ** 2 / 2
-    return max(0.0, float(logsumexp(log_chances + exponents)))
+    if exponents[-1] < _LARGEST_EXPONENT:  # else 1 + a number that may be far below rounding
+        return float(np.log1p(np.exp(log_chances) @ np.expm1(exponents)))
+    return float(logsumexp(log_chances + exponents))
 
 
 @lru_cache(maxsize=64)
 def _hypergeometric(population: int, batch_size: int, group: int) -> tuple[Any, Any]:
-    """How many of a group are drawn: every possible number, and the logarithm of its chance."""
-    import numpy as np
-    from scipy.stats import hypergeom
+    """How many of a group are drawn: every possible number, and the logarithm of its chance.
 
-    drawn = np.arange(max(0, batch_size - (population - group)), min(group, batch_size) + 1)
-    return drawn, hypergeom.logpmf(drawn, population, group, batch_size)
+    By the ratio of each chance to the one before: scipy's logarithm is a difference of numbers as
+    large as the population and loses as many digits, over millions of steps all of them.
+    """
+    import numpy as np
+    from scipy.special import logsumexp
+
+    least = max(0, batch_size - (population - group))
+    drawn = np.arange(least, min(group, batch_size) + 1)
+    before = drawn[:-1].astype(object)  # whole numbers of any size
+    more = (group - before) * (batch_size - before)
+    fewer = (before + 1) * (population - group - batch_size + before + 1)
+    ratios = [math.log(up) - math.log(down) for up, down in zip(more, fewer, strict=True)]
+    logs = np.concatenate([[0.0], np.cumsum(ratios)])
+    return drawn, logs - logsumexp(logs)
 
 
 @dataclass(frozen=True)
