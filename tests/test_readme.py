@@ -8,10 +8,12 @@ import sys
 from functools import cache
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
+from graphdp import seals
 from graphdp.audit.claims import claims
-from project_fixture import dry_run
+from project_fixture import Project, dry_run
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
@@ -148,8 +150,29 @@ def test_the_number_of_audited_claims_is_what_the_audits_have(name):
 @pytest.mark.slow
 def test_graphdp_commands_run_as_written():
     found = [command for command in commands() if command.startswith("graphdp")]
+    found = [command for command in found if not command.startswith("graphdp rows")]
     assert found
     for command in found:
         result = run(shlex.split(command))
         says = "failed" if command.startswith("graphdp status") else "noise"
         assert result.returncode == 0 and says in result.stdout
+
+
+@pytest.mark.slow
+def test_rows_of_a_grid_in_pieces_are_joined_and_planned_as_written(tmp_path):
+    """With one block of the results that its page speaks of, of what is shipped."""
+    (command,) = [command for command in commands() if command.startswith("graphdp rows")]
+    rows = pd.read_csv(
+        ROOT / "workflow/report/pnpignn-rows.csv.gz", dtype=str, keep_default_na=False
+    )
+    of_cell = (rows["method"] == "heterpoisson") & (rows["level"] == "node")
+    some = rows[of_cell & (rows["dataset"] == "pubmed") & (rows["epsilon"] == "2")].head(10)
+    project = Project(tmp_path, "config/papers/pnpignn.yaml")
+    block = tmp_path / "results/pnpignn/fit/pubmed/heterpoisson/node/2/accuracy_sage/0-9.csv"
+    block.parent.mkdir(parents=True)
+    some.to_csv(block, index=False)
+    seals.write(block)
+    join, draw = (shlex.split(one) for one in command.split(" && "))
+    assert f"{len(some)} models of study pnpignn" in project.graphdp(*join[1:]).stdout
+    result = dry_run([*draw[1:], "--quiet"], tmp_path, **project.environment)
+    assert result.returncode == 0, f"{result.stdout}{result.stderr}"[-2000:]

@@ -1,4 +1,4 @@
-"""The `graphdp` command: questions about privacy, answered in seconds and without torch."""
+"""The `graphdp` command: questions about privacy and runs, answered in seconds without torch."""
 
 import argparse
 import json
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from graphdp import __version__, cli_calibrate
+from graphdp import __version__, cli_calibrate, cli_rows
 from graphdp.errors import GraphDPError
 from graphdp.methods import registry
 from graphdp.private import make_key
@@ -67,6 +67,13 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="STUDY",
         help="its configuration file, or the name of one of the project's (demo if not given)",
     )
+    command = commands.add_parser(
+        "rows",
+        help="the rows of all models that are finished",
+        description="Joins the rows of finished models, of a run that goes on or of several, for "
+        "known_rows. Nothing is trained.",
+    )
+    cli_rows.add_options(command)
     _file_command(commands, "statement", "a privacy statement as one page of Markdown", ("file",))
     command = _file_command(
         commands, "compare", "where two privacy statements differ", ("first", "second")
@@ -167,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     command = {
         "calibrate": cli_calibrate.answer, "key": _key, "statement": _statement,
-        "compare": _compare, "status": _status,
+        "compare": _compare, "status": _status, "rows": cli_rows.answer,
     }  # fmt: skip
     try:
         text = command[parsed.command](parsed)

@@ -1,6 +1,7 @@
 """Tidy rows: one per trained model and setting; tables and figures are functions of them alone."""
 
 import csv
+import gzip
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -183,9 +184,14 @@ def collect_rows(
 
 
 def write_rows(rows: pd.DataFrame, path: str | os.PathLike) -> None:
-    """Write rows as CSV (without the derived `hp_*` columns), atomically."""
+    """Write rows as CSV (without the derived `hp_*` columns), atomically; gzipped for .gz."""
+    text = StringIO()
+    _to_csv(rows, text)
+    content = text.getvalue().encode()
     with io.atomic_path(path) as temporary:
-        _to_csv(rows, temporary)
+        # Without name and time: equal rows are equal bytes.
+        zipped = str(path).endswith(".gz")
+        temporary.write_bytes(gzip.compress(content, mtime=0) if zipped else content)
 
 
 def _to_csv(rows: pd.DataFrame, into: Any) -> None:
