@@ -25,6 +25,7 @@ from graphdp.privacy.accounting import (
     smallest_over_orders,
 )
 from graphdp.privacy.accounting.by_google import pld_parts_epsilon
+from graphdp.privacy.calibration import calibrate
 from graphdp.privacy.composition import smallest_epsilon
 from graphdp.privacy.mechanisms.base import Steps
 from graphdp.privacy.mechanisms.fixed_size_dpsgd import fixed_size_log_moment
@@ -390,6 +391,14 @@ def test_a_delta_below_what_transforms_round_off_is_refused():
     rounds = Composition((GroupSteps((((0.1, 1, 2.0), 100_000),)),))
     with pytest.raises(GraphDPError, match=r"may round off, 2\.2e-11: give a larger delta"):
         pld_parts_epsilon([(rounds, 100.0)], 2e-11)
+
+
+def test_where_distributions_resolve_no_delta_they_are_left_out_beside_the_accountant():
+    plan = mlp_plan("node", 100_000, batch_size=256, epochs=100, max_grad_norm=1.0)
+    for of_one, told in ((1e-5, True), (1e-12, False)):
+        found = calibrate(plan, 8.0, of_one, with_pld=True)
+        assert found.epsilon <= 8
+        assert ("pld" in {entry.accountant for entry in found.accounting}) is told
 
 
 def test_what_is_no_number_is_no_bound():

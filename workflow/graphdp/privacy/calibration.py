@@ -362,6 +362,7 @@ def _account(
             )
         )
     extra = with_pld and own != "pld" and accounting.knows("pld", composition)
+    extra = extra and accounting.pld_resolves(composition, delta)
     if extra and noise >= accounting.PLD_LEAST_NOISE:
         tight = accounting.epsilon(plan, noise, delta, "pld")
         entries.append(_entry("pld", tight, "privacy loss distribution"))

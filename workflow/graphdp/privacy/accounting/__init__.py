@@ -46,6 +46,7 @@ from graphdp.privacy.accounting.by_google import (
     pld_delta,
     pld_epsilon,
     pld_parts_epsilon,
+    pld_resolves,
 )
 from graphdp.privacy.accounting.by_mixture import (
     mixture_delta,
@@ -96,6 +97,7 @@ __all__ = [
     "least_epsilon",
     "library",
     "parts_epsilon",
+    "pld_resolves",
     "primary",
     "rdp_curve",
     "second",

@@ -119,6 +119,11 @@ def pld_parts_epsilon(parts: Parts, delta: float) -> float:
     return _refined(lambda interval: float(parts_pld(parts, interval).get_epsilon_for_delta(exact)))
 
 
+def pld_resolves(composition: Composition, delta: float) -> bool:
+    """Whether `delta` is above what the transforms of a composition may round off."""
+    return _rounded_off([(composition, 1.0)], delta) < delta
+
+
 def _without_rounding(parts: Parts, delta: float) -> float:
     rounding = _rounded_off(parts, delta)
     if rounding >= delta:
