@@ -386,6 +386,19 @@ def test_stages_use_the_code_that_they_run_and_no_other():
     assert not {name for name in draw if name.startswith("graphdp.training")}
 
 
+def test_what_parties_run_as_processes_belongs_to_the_stage_that_starts_them():
+    """They add up the sums and draw their noise: with another of these it is another result."""
+    reached = code.reached(SCRIPTS / "stage.py", "graphdp.methods.dpa.method:fit")
+    for module, names in {
+        "party": ("work", "_own_pairs", "_keys", "whole", "main"),
+        "shuffler": ("work", "_order", "_forward", "_check_users", "main"),
+        "process": ("run", "_told"),
+        "shares": ("mask", "sum_by_key", "noise_name"),
+        "fixed_point": ("party_noise", "dummies"),
+    }.items():
+        assert {(f"graphdp.parties.{module}", name) for name in names} <= reached, module
+
+
 def unit_of(module: str, line: int) -> str:
     """The name that is defined by the top-level statement of a module that holds a line."""
     for node in ast.parse(code._modules()[module].read_bytes()).body:

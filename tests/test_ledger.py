@@ -271,18 +271,18 @@ def permuted(one):
 
 def test_parts_of_the_data_have_hashes_of_their_own():
     first = publish.content_hashes(graph())
-    assert sorted(first) == ["edges", "features", "labels"]
+    assert sorted(first) == ["edges", "features", "labels", "rows"]
     assert publish.content_hashes(permuted(graph())) == first
-    for changes, part in (
-        ({"x": np.ones((40, 6), np.float32)}, "features"),
-        ({"y": np.zeros(40, np.int64)}, "labels"),
-        ({"edges": np.array([[0, 1], [2, 3]])}, "edges"),
+    for changes, parts in (
+        ({"x": np.ones((40, 6), np.float32)}, {"features", "rows"}),
+        ({"y": np.zeros(40, np.int64)}, {"labels", "rows"}),
+        ({"edges": np.array([[0, 1], [2, 3]])}, {"edges"}),
         # An edge in the other direction as well is the same one; a name and a universe are none.
-        ({"symmetrise": True, "name": "yours", "num_ids": 400}, None),
-        ({"x": sparse.csr_matrix(graph().x)}, None),
+        ({"symmetrise": True, "name": "yours", "num_ids": 400}, set()),
+        ({"x": sparse.csr_matrix(graph().x)}, set()),
     ):
         found = publish.content_hashes(graph(**changes))
-        assert {kind for kind in first if found[kind] != first[kind]} == ({part} - {None})
+        assert {kind for kind in first if found[kind] != first[kind]} == parts
     empty = graph(x=np.zeros((40, 6), np.float32), edges=np.zeros((2, 0), np.int64))
     assert list(publish.content_hashes(empty)) == ["labels"]
 
@@ -313,13 +313,13 @@ def release(folder, one, *, dataset="mine", files=("ab",), **study):
     ("made", "changes", "message"),
     [
         # Another universe leaves other edges: not under the same noise, nor as a release apart.
-        ({"num_ids": 400}, {}, "with the same files, labels, features, edges"),
-        ({"symmetrise": True}, {"dataset": "yours"}, "with the same files, labels, features, edge"),
+        ({"num_ids": 400}, {}, "with the same files, labels, features, rows, edges"),
+        ({"symmetrise": True}, {"dataset": "yours"}, "same files, labels, features, rows, edge"),
         ({"y": np.zeros(40, np.int64)}, {"dataset": "yours"}, "the same files, features, edges:"),
         ({"x": np.ones((40, 6), np.float32)}, {"dataset": "yours", "files": ["cd"]},
          "with the same labels, edges:"),
         ({"edges": np.array([[0], [1]])}, {"dataset": "yours", "files": ["cd"]},
-         "with the same labels, features:"),
+         "with the same labels, features, rows:"),
         ({}, {"code": {"fit": "3", "preprocess": "2"}}, r"another code \(fit 1\)"),
         ({}, {"parameters": [{"run": "other"}]}, "another parameters"),
         ({}, {"models": []}, "another settings"),
@@ -454,7 +454,9 @@ def test_a_refuted_claim_is_refused_before_the_ledger(tmp_path, monkeypatch, bas
         ("settings", "epochs", 1), ("data", "fingerprint", "ba9876543210"),
     ],
 )  # fmt: skip
-def test_the_statement_of_another_model_is_not_published(tmp_path, place, name, value):
+def test_the_statement_of_another_model_is_not_published(tmp_path, place, name, value, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ledger.reserve(ENTRY | {"dataset": "d"}, DATA)
     its = card("mlp")
     setting = its.settings("node")().model_dump(exclude_none=True)
     io.save_npz(tmp_path / "0-0.npz", W=np.ones(2))
@@ -487,3 +489,42 @@ def test_the_statement_of_another_model_is_not_published(tmp_path, place, name, 
     with pytest.raises(GraphDPError, match=r"8\.json states the "):
         published(other, "other")
     assert not (tmp_path / "other").exists()
+
+
+def test_one_model_of_a_release_is_published(tmp_path):
+    """Under the same noise a second one, whatever made it other, would tell how sums differ."""
+    path = tmp_path / "ledger.jsonl"
+    with pytest.raises(GraphDPError, match="is missing: restore it"):
+        ledger.publish("d", "0" * 64, path)
+    ledger.reserve(ENTRY, DATA, path)
+    with pytest.raises(GraphDPError, match="has no release of another"):
+        ledger.publish("another", "0" * 64, path)
+    ledger.publish(ENTRY["dataset"], "0" * 64, path)
+    before = path.read_bytes()
+    assert before.count(b"\n") == 2 and b"0" * 64 not in before
+    ledger.publish(ENTRY["dataset"], "0" * 64, path)
+    ledger.reserve(ENTRY | {"commit": "later"}, DATA, path)
+    with pytest.raises(GraphDPError, match=r"another model of .* was published .*line 2.*commit c"):
+        ledger.publish(ENTRY["dataset"], "1" * 64, path)
+    assert path.read_bytes() == before
+    # Lines behind it are of it as much as of those of releases.
+    ledger.reserve(ENTRY | {"dataset": "e", "noise": "z"}, {"files": ["g"]}, path)
+    ledger.publish("e", "1" * 64, path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([lines[0], *lines[2:]]))
+    with pytest.raises(GraphDPError, match=r"line 2 of the ledger .* is damaged"):
+        ledger.publish("e", "1" * 64, path)
+
+
+def test_the_same_rows_in_another_order_are_the_same_data():
+    """Without ids in the file a node's id is its place there, and all else changes with it."""
+    one = graph(ids=np.arange(40))
+    order = np.random.default_rng(1).permutation(40)
+    place = np.argsort(order)  # of each node in the other file
+    edges = place[np.repeat(np.arange(40), np.diff(one.indptr))], place[one.indices]
+    other = graph(x=one.x[order], y=one.y[order], edges=np.array(edges), ids=np.arange(40))
+    first, second = publish.content_hashes(one), publish.content_hashes(other)
+    assert {name for name in first if first[name] == second[name]} == {"rows"}
+    y = one.y.copy()
+    y[3] = (y[3] + 1) % 3
+    assert publish.content_hashes(graph(y=y, ids=np.arange(40)))["rows"] != first["rows"]

@@ -1,18 +1,21 @@
 """Parties that a command starts, here or on other hosts: the same sums, failures, nothing left."""
 
 import re
+import shutil
 import stat
 import subprocess
 import sys
 import time
 from contextlib import suppress
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import psutil
 import pytest
 
+import graphdp
 import hosts_fixture
 from graphdp.errors import GraphDPError
 from graphdp.parties import places
@@ -193,6 +196,19 @@ def test_a_command_that_closes_the_input_is_told_so(tmp_path):
     launch = program(tmp_path, '#!/bin/sh\nexec "$@" < /dev/null\n')
     with pytest.raises(GraphDPError, match="launch has to pass it on"), session(launch=launch):
         pass
+
+
+def test_another_version_on_a_host_is_refused(tmp_path):
+    """Else its sums, or its noise, would be other than what the row speaks of."""
+    library = Path(graphdp.__file__).parent
+    shutil.copytree(library, tmp_path / "old/graphdp", ignore=shutil.ignore_patterns("__pycache__"))
+    party = tmp_path / "old/graphdp/parties/party.py"
+    there = f'shift 2; exec env PYTHONPATH={tmp_path / "old"} "$@"'  # as if that were its path
+    launch = program(tmp_path, f"#!/bin/sh\n{there}\n")
+    assert same(released(session(launch=launch)))
+    party.write_text(party.read_text().replace("total += noise", "total += 0 * noise"))
+    with pytest.raises(GraphDPError, match="is of another version than what started it: install"):
+        session(launch=launch).__enter__()
 
 
 @pytest.mark.parametrize("module", ["party", "shuffler"])

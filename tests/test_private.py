@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import re
+import runpy
 import stat
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,15 +16,16 @@ import pandas as pd
 import pytest
 import yaml
 
-from graphdp import cli, private
+from graphdp import cli, ledger, private
 from graphdp.config import validate
 from graphdp.data.datasets import DatasetSpec, Preprocessing, Registry
+from graphdp.data.graph import Graph
 from graphdp.data.loaders import RawGraph
 from graphdp.data.preprocess import build
 from graphdp.errors import GraphDPError
 from graphdp.methods.block import Block
-from graphdp.workflow import model_rows, preflight, publish
-from project_fixture import Project
+from graphdp.workflow import job, model_rows, preflight, publish
+from project_fixture import ROOT, Project
 
 NODE = {
     "method": "gap", "level": "node", "epsilon": 8, "hops": 1, "max_degree": 4,
@@ -261,6 +263,51 @@ def test_what_no_data_could_change_is_refused_before_the_first_job(entry, calibr
     preflight.prepare(wrong | {"experiments": {"accuracy": [MLP]}}, registry)
 
 
+@pytest.mark.parametrize(("release", "threads"), [("private", 1), ("reproduction", 2)])
+def test_snakemake_says_nothing_of_a_private_releases_threads(
+    release, threads, tmp_path, monkeypatch
+):
+    """`--set-threads stage=2` would round other sums: of 94,730 parameters one was another."""
+    set_to = []
+    monkeypatch.setattr(job, "run", lambda *_: None)
+    monkeypatch.setattr(job, "set_threads", set_to.append)
+    monkeypatch.setattr(Graph, "load", lambda _: None)
+    private.make_key(tmp_path / "key")
+    script = runpy.run_path(str(ROOT / "workflow/scripts/stage.py"), {"snakemake": None})
+    config = {"release": release, "key_file": tmp_path / "key", "study_seed": 1}
+    given = {"params": SimpleNamespace(tasks=[]), "input": SimpleNamespace(graph=""), "threads": 2}
+    script["main"](SimpleNamespace(config=config, **given))
+    assert set_to == [threads]
+
+
+def test_a_reproduction_of_what_was_released_is_refused(tmp_path, monkeypatch):
+    """Anybody could draw its noise again, and it has accuracies and hashes without a key."""
+    mine = DatasetSpec(
+        title="Mine",
+        loader="arrays",
+        parameters={"file": "mine.npz"},
+        files=({"name": "mine.npz"},),
+        by_hand="It is yours.",
+        preprocessing=Preprocessing(num_classes=3),
+    )
+    registry = Registry(tmp_path / "datasets.yaml", {"mine": mine, "other": mine})
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config/published").mkdir(parents=True)
+    same = {"study": "again", "experiments": {"accuracy": [EDGE]}, "tables": [], "figures": []}
+    preflight.prepare(same | {"datasets": ["mine"]}, registry)
+    entry = {"dataset": "mine", "noise": "x", "release": "s", "commit": "c", "made_with": {}}
+    ledger.reserve(entry, {"files": ["f"]})
+    ledger.publish("mine", "0" * 64)
+    with pytest.raises(GraphDPError, match=r"'mine' stands in private/ledger\.jsonl") as error:
+        preflight.prepare(same | {"datasets": ["mine"]}, registry)
+    assert "\n" not in str(error.value)
+    preflight.prepare(same | {"datasets": ["other"]}, registry)
+    preflight.prepare(study(EDGE), registry)
+    (tmp_path / "private/ledger.jsonl").write_text("{")
+    with pytest.raises(GraphDPError, match="cannot be read: restore it"):
+        preflight.prepare(same | {"datasets": ["other"]}, registry)
+
+
 def test_a_plan_of_edges_is_asked_for_no_number_of_training_nodes():
     """At edge level the true one is public, and plans may need it."""
     entry = MLP | {"method": "dpdgc", "level": "edge"}
@@ -489,9 +536,10 @@ def test_statement_and_row_say_what_kind_of_release_it_is(runs):
         assert one["covered"] or one["why"].startswith("Not published.")
 
 
-def test_a_statement_of_other_noise_than_the_models_is_not_published(runs, tmp_path):
+def test_a_statement_of_other_noise_than_the_models_is_not_published(runs, tmp_path, monkeypatch):
     """As of another δ, made anew by a run that is told to leave the model as it is."""
     _, ((project, _), _) = runs
+    monkeypatch.chdir(project.folder)
     folder = project.folder / "private" / "mine"
     (row,) = (folder / "fit").rglob("*.csv")
     (page,) = (folder / "statements").rglob("*.md")

@@ -148,8 +148,10 @@ def published(folder: Path) -> dict[str, bytes]:
 
 
 def ledger_lines(folder: Path) -> list[bytes]:
+    """Of releases; one more says which model of each is published."""
     path = folder / LEDGER
-    return path.read_bytes().splitlines(keepends=True) if path.exists() else []
+    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+    return [line for line in lines if b'"published"' not in line]
 
 
 def private_logs(folder: Path) -> str:

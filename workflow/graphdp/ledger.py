@@ -17,8 +17,9 @@ from graphdp import private
 from graphdp.errors import GraphDPError
 
 LEDGER = f"{private.FOLDER}/ledger.jsonl"
-#: The fields of a line, which has the `mac` of these as well. Another commit alone is no other
-#: release: `made_with` has the code.
+#: The fields of a release's line, which has the `mac` of these as well. Another commit alone is no
+#: other release: `made_with` has the code. A line of what was published has `dataset`, `published`
+#: and `mac`.
 FIELDS = ("commit", "data", "dataset", "made_with", "noise", "release")
 
 
@@ -51,6 +52,8 @@ def reserve(
         mac = ""
         for number, line in enumerate(lines, 1):
             earlier, mac = _read(line, key, mac, path, number)
+            if "published" in earlier:
+                continue
             if all(earlier[name] == new[name] for name in FIELDS if name != "commit"):
                 return
             fault = _fault(earlier, new)
@@ -64,6 +67,52 @@ def reserve(
         _append(path, lines, json.dumps(new | {"mac": _mac(key, mac, new)}, sort_keys=True) + "\n")
         if not lines:
             os.replace(_new_key(path), path.with_suffix(".key"))
+
+
+def datasets(path: str | os.PathLike = LEDGER) -> set[str]:
+    """The datasets that have releases, by name. Raises `GraphDPError` for lines that are none."""
+    path = Path(path)
+    try:
+        return {json.loads(line)["dataset"] for line in path.read_bytes().splitlines()}
+    except FileNotFoundError:
+        return set()
+    except (OSError, ValueError, TypeError, KeyError):
+        raise GraphDPError(f"the ledger {path} cannot be read: restore it from a copy") from None
+
+
+def publish(dataset: str, model: str, path: str | os.PathLike = LEDGER) -> None:
+    """Write down which model of a dataset's release is published, before it is; the same again
+    passes.
+
+    Whatever made it otherwise (threads, a processor, a library, a GPU), a second model of one
+    release has other sums under the same noise, which tells how they differ.
+
+    model: SHA-256 of its file. Raises `GraphDPError` for another model than the one that was
+    published, for a dataset without a release, and for a ledger or key that is damaged or missing.
+    """
+    path = Path(path)
+    with _locked(path.parent):
+        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+        key, mac, of = _key(path, True), "", None
+        new = {"dataset": dataset, "published": private.keyed_hash(key, "model", model)}
+        for number, line in enumerate(lines, 1):
+            earlier, mac = _read(line, key, mac, path, number)
+            if earlier["dataset"] != dataset:
+                continue
+            if "published" not in earlier:
+                of = earlier
+            elif earlier == new:
+                return
+            else:
+                raise GraphDPError(
+                    f"another model of {dataset} was published ({path}, line {number}): under one "
+                    "noise two tell how their sums differ, so nothing is published; restore "
+                    f"results/ from a copy, or bring back what made it (commit {of['commit']}, "
+                    "processor, libraries, environment)"
+                )
+        if of is None:
+            raise GraphDPError(f"the ledger {path} has no release of {dataset}: restore it")
+        _append(path, lines, json.dumps(new | {"mac": _mac(key, mac, new)}, sort_keys=True) + "\n")
 
 
 @contextmanager

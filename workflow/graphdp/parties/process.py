@@ -9,10 +9,14 @@ who is stopped can be told apart.
 """
 
 import asyncio
+import hashlib
 import json
 import os
+import socket
 import sys
 from collections.abc import Awaitable, Callable
+from functools import cache
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -40,6 +44,14 @@ def heard(line: str) -> str | None:
     return said.strip() if mark else None
 
 
+@cache
+def source() -> str:
+    """The digest of all that a program runs of this library, wherever it is installed."""
+    package = Path(__file__).parent
+    files = (*sorted(package.glob("*.py")), package.parent / "noise.py", package.parent / "rng.py")
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
 def run(work: Callable[[dict[str, Any]], Awaitable[None]]) -> int:
     """Do the work that is read; 1 with a line on standard error if the session failed."""
     try:
@@ -55,7 +67,13 @@ def _told() -> dict[str, Any]:
     if not line.endswith("\n"):
         raise GraphDPError("standard input ended at once; launch has to pass it on, as ssh does")
     Thread(target=_answer_until_input_ends, daemon=True).start()
-    return json.loads(line)
+    spec = json.loads(line)
+    if spec["source"] != source():
+        raise GraphDPError(
+            f"graphdp on {socket.gethostname()} is of another version than what started it: "
+            "install the same on all hosts"
+        )
+    return spec
 
 
 def _answer_until_input_ends() -> None:

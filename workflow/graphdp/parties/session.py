@@ -15,6 +15,8 @@ import numpy as np
 from graphdp.errors import GraphDPError
 from graphdp.parties.frames import DONE, SUMS, LateError, Link, ProtocolError
 from graphdp.parties.party import connect, send_keys, send_values, values_of
+from graphdp.parties.party import main as party_main
+from graphdp.parties.process import source
 from graphdp.parties.programs import AFTER_ONE, Programs
 from graphdp.parties.shares import (
     STREAMS,
@@ -24,6 +26,7 @@ from graphdp.parties.shares import (
     split_rows,
 )
 from graphdp.parties.shuffler import SILENT, accept, all_there
+from graphdp.parties.shuffler import main as shuffler_main
 from graphdp.parties.waiting import PATIENCE, late, seconds_of_work, silent
 
 #: Seconds after which processes are asked whether they are there, and again after each answer.
@@ -144,6 +147,7 @@ class Session:
             kind = own.split()[0]
             others = [name for name in ends if name != own]
             return {
+                "source": source(),
                 "study": study,
                 "parties": self._parties,
                 "shares": self._shares,
@@ -197,7 +201,8 @@ class Session:
 
     def _program(self, name: str) -> str:
         """The module that a process runs; audits put a curious party in the place of one."""
-        return f"graphdp.parties.{name.split()[0]}"
+        # Named as functions, so that their code is known to belong to what a session makes.
+        return shuffler_main.__module__ if name == "shuffler" else party_main.__module__
 
     async def _launch(self, name: str, spec: dict[str, Any]) -> asyncio.subprocess.Process:
         return await self._programs.start(name, self._program(name), spec)

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from graphdp import private
+from graphdp import ledger, private
 from graphdp.config import Study, unknown, validate
 from graphdp.data import download
 from graphdp.data.csbm_sizes import check_sizes
@@ -65,9 +65,24 @@ def prepare(config: Mapping[str, Any], registry: Registry | None = None) -> Prep
     _check_shown(study)
     datasets = {name: specs[name] for name in study.datasets}
     private.check_data(study, datasets)
+    if study.release != "private":
+        _check_not_released(datasets)
     _check_known(study)
     known = KnownIndex(study.known_rows, study.study) if study.known_rows else None
     return Prepared(study, datasets, known)
+
+
+def _check_not_released(datasets: Mapping[str, DatasetSpec]) -> None:
+    """Whether no dataset that users brought stands in the ledger: anybody can draw a
+    reproduction's noise, which so shows what was summed up."""
+    released = ledger.datasets()
+    for name, spec in datasets.items():
+        if name in released and spec.loader == "arrays":
+            raise GraphDPError(
+                f"dataset '{name}' stands in {ledger.LEDGER}, and anybody can draw a "
+                "reproduction's noise again: set release: private, or use another folder if its "
+                "data are public"
+            )
 
 
 def _check_known(study: Study) -> None:

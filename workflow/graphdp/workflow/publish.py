@@ -91,8 +91,9 @@ def _digest(value: Any) -> str:
 def content_hashes(graph: Graph) -> dict[str, list[str]]:
     """Hex SHA-256 of each part of what is in a graph, whatever it is called and its nodes' order.
 
-    "features" and "labels" with the ids; "edges", as pairs of ids in either direction. A part that
-    is empty has none: it would be that of many a graph.
+    "features" and "labels" with the ids; "edges", as pairs of ids in either direction; "rows", each
+    node's features and label without its id, which without `ids` in the file is its place there. A
+    part that is empty has none: it would be that of many a graph.
     """
     order = np.argsort(graph.ids)
     ids = graph.ids[order]
@@ -103,6 +104,7 @@ def content_hashes(graph: Graph) -> dict[str, list[str]]:
     if x.nnz:
         places = (x.indptr.astype(np.int64), x.indices.astype(np.int64))
         found["features"] = [io.sha256_arrays(ids, *places, x.data)]
+        found["rows"] = [_sha256_of_rows(x, graph.y[order])]
     if graph.num_edges:
         rank = np.empty(len(ids), np.int64)
         rank[order] = np.arange(len(ids))
@@ -110,6 +112,17 @@ def content_hashes(graph: Graph) -> dict[str, list[str]]:
         pairs = np.unique(np.minimum(*ends) * len(ids) + np.maximum(*ends))
         found["edges"] = [io.sha256_arrays(ids[pairs // len(ids)], ids[pairs % len(ids)])]
     return found
+
+
+def _sha256_of_rows(x: sparse.csr_array, y: np.ndarray) -> str:
+    """Of the features and labels of all nodes, in whatever order they come."""
+    places, data = x.indices.astype(np.int64), x.data.astype(np.float64)
+    spans = zip(x.indptr[:-1], x.indptr[1:], y.astype(np.int64), strict=True)
+    rows = [
+        hashlib.sha256(label.tobytes() + places[a:b].tobytes() + data[a:b].tobytes()).digest()
+        for a, b, label in spans
+    ]
+    return hashlib.sha256(b"".join(sorted(rows))).hexdigest()
 
 
 def publish(
@@ -121,12 +134,14 @@ def publish(
     json: str | os.PathLike,
     md: str | os.PathLike,
 ) -> None:
-    """Copy the row of a private model, the model and its privacy statement.
+    """Copy the row of a private model, the model and its privacy statement, once it stands in the
+    ledger that it is this model which is published.
 
     row_file: as `model_rows.write_rows` leaves it, with the model beside it as `.npz`. statement:
     path of the statement, without a suffix. Raises `GraphDPError` for a row of another kind of
-    release or of several models, for a model that is not the one of which the row speaks, and for a
-    statement of another model, which a run that leaves out jobs (`--rerun-triggers`) may have made.
+    release or of several models, for a model that is not the one of which the row speaks, for a
+    statement of another model, which a run that leaves out jobs (`--rerun-triggers`) may have made,
+    and as `ledger.publish`.
     """
     found = read_rows(row_file)
     if list(found["release"]) != ["private"]:
@@ -139,6 +154,7 @@ def publish(
         )
     (stated,) = io.read_json(f"{statement}.json")
     _check_stated(stated, found.iloc[0].to_dict(), f"{statement}.json")
+    ledger.publish(found["dataset"].iloc[0], found["model_sha256"].iloc[0])
     copies = {row: row_file, model: arrays, json: f"{statement}.json", md: f"{statement}.md"}
     for target, source in copies.items():
         with io.atomic_path(target) as temporary:
