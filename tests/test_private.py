@@ -612,7 +612,7 @@ def test_a_second_release_after_an_edit_of_code_or_data_is_refused(runs):
             registry,
             yaml.safe_dump(known),
             {"datasets": ["renamed"]},
-            "renamed was released before .* with the same files, labels, features, edges",
+            "renamed was released before .* with the same files, labels, features, rows, edges",
         ),
     ):
         before_edit = file.read_text()
