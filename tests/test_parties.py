@@ -439,8 +439,8 @@ def test_a_party_is_told_nothing_that_depends_on_the_pairs():
     senders, keys = pairs()
     whole, without = told((senders, keys)), told((senders[40:], keys[40:]))
     assert whole == without and len(whole) == 3
-    public = {"source", "study", "parties", "shares", "num_keys", "rounds", "timeouts", "start_timeout",
-              "tls", "listen", "party", "count_std", "mean_dummies"}  # fmt: skip
+    public = {"source", "study", "parties", "shares", "num_keys", "rounds", "timeouts", "tls",
+              "start_timeout", "listen", "party", "count_std", "mean_dummies"}  # fmt: skip
     drawn = {"secrets", "secret", "seeds", "noise"}  # of the session's secret and the noise's name
     assert all(set(one) == public | drawn for one in whole.values())
     assert whole["party 0"]["timeouts"]["shuffler"] > 5 * 20
