@@ -143,7 +143,9 @@ def rows_of(folder: Path) -> pd.DataFrame:
 
 def errors_in(said: str) -> list[str]:
     """The distinct lines that a run's jobs ended with."""
-    return list(dict.fromkeys(re.findall(r"^error: .*$", said, flags=re.MULTILINE)))
+    refused = r"^WorkflowError in file .*:\n(.*)$"  # before the first job
+    found = re.findall(r"^error: .*$", said, flags=re.MULTILINE)
+    return list(dict.fromkeys(found + re.findall(refused, said, flags=re.MULTILINE)))
 
 
 def follow(folder: Path, line: str) -> bool:
