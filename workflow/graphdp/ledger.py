@@ -74,7 +74,7 @@ def datasets(path: str | os.PathLike = LEDGER) -> set[str]:
     path = Path(path)
     try:
         return {json.loads(line)["dataset"] for line in path.read_bytes().splitlines()}
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):  # none, or another user's
         return set()
     except (OSError, ValueError, TypeError, KeyError):
         raise GraphDPError(f"the ledger {path} cannot be read: restore it from a copy") from None
