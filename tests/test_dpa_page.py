@@ -384,13 +384,12 @@ def test_what_is_said_of_public_features_labels_and_edges():
     for graph, words in (
         ("cora", "Cora has {:.1f} % ({:.1f} where they are private)"),
         ("citeseer", "CiteSeer {:.1f} ({:.1f})"),
-        ("facebook-pages", "Facebook pages {:.1f} ({:.1f}; three seeds)"),
+        ("facebook-pages", "Facebook pages {:.1f} ({:.1f})"),
         ("computers", "Computers {:.1f} ({:.1f})"),
     ):
         assert words.format(shown[graph, 2.0], private[graph, 2.0]) in text
         assert all(abs(shown[graph, e] - private[graph, e]) <= 2 for e in (8.0, 10.0))
-    edges = official[(official["public"] == "edges") & (official["dataset"] == "facebook-pages")]
-    assert set(edges["seed"]) == {0, 1, 2}
+    assert set(official.loc[official["public"] == "edges", "seed"]) == set(range(10))
 
 
 @pytest.mark.parametrize(
@@ -444,16 +443,17 @@ def test_what_has_run_of_the_ablations_on_facebook_pages():
     section, fits = ablations("Facebook pages")
     tables = [table.partition(":")[0] for table, _ in fits]
     assert {name: tables.count(name) for name in tables} == {
-        "Table 4": 8, "Table 7": 3, "Table 8": 1, "Table 9": 6
+        "Table 4": 8, "Table 7": 5, "Table 8": 1, "Table 9": 6
     }  # fmt: skip
-    assert "Table 6 and two\ncells of Table 7 have not been run" in section
+    assert "at a claimed 4 in Table 7. Table 6 has not been run." in section
     gaps = [round(fits[f"Table 9: {columns} columns", "8"][0]) for columns in (50, 100)]
-    assert f"by {gaps[0]} points with 50 and 100." in section and gaps[0] == gaps[1]
+    assert f"by {gaps[0]} points with 50 and {gaps[1]} with 100." in section
     rows = pd.read_csv(ROOT / "workflow/report/dpa-gnn-rows.csv.gz", low_memory=False)
     rows = rows[(rows["dataset"] == "facebook-pages") & (rows["method"] == "dpaofficial")]
     models = rows.groupby(["level", "epsilon", "hyperparameters"]).size()
     settings = models.index.get_level_values("hyperparameters")
-    few = settings.str.contains('"columns"|"public"|"parties":[45]|"shares":3|"laplace"')
+    few = settings.str.contains('"parties":[45]|"shares":3')
+    few |= settings.str.contains('"laplace"') & (models.index.get_level_values("epsilon") == 4)
     assert set(models[few]) == {3} and set(models[~few]) == {10}
 
 

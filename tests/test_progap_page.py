@@ -85,12 +85,12 @@ def test_depth_is_what_the_text_says():
             depth: selected(hyperparameters=f'"depth":{depth},', **where) for depth in range(1, 6)
         }
 
-    peaks = {
-        place: max(found := by_depth(*place), key=found.get)
-        for place in (("edge", 4.0), ("node", 32.0), ("edge", 0.25), ("node", 2.0))
-    }
-    assert list(peaks.values()) == [4, 4, 2, 1]
-    assert "grows up to a depth of 4 at the largest ε of each level, up to 2 at ε = 0.25" in TEXT
+    for level, epsilons, words in (
+        ("edge", page.EDGE, "{}, {}, {}, {} and {} from ε = 0.25 to 4"),
+        ("node", page.NODE, "{}, {}, {}, {} and {} from a claimed 2 to 32"),
+    ):
+        of_depth = [by_depth(level, float(epsilon)) for epsilon in epsilons]
+        assert words.format(*(max(found, key=found.get) for found in of_depth)) in SAID
     table = page.orderings()
     (line,) = [one for one in table if one.startswith("| deeper ProGAP above depth 1 | node")]
     assert line.endswith("fails: 2, 4 |")
