@@ -63,12 +63,12 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if item.get_closest_marker("alike"):
             variants.setdefault((item.path, item.originalname), []).append(item)
-    left = {id(one) for some in variants.values() for one in some}
-    left -= {id(one) for some in variants.values() for one in part_of(some, part)}
-    config.hook.pytest_deselected(items=[item for item in items if id(item) in left])
+    left = {one for some in variants.values() for one in some}
+    left -= {one for some in variants.values() for one in part_of(some, part)}
+    config.hook.pytest_deselected(items=list(left))
     rank = {name: number for number, name in enumerate(LONG)}
     items[:] = sorted(
-        (item for item in items if id(item) not in left),
+        (item for item in items if item not in left),
         key=lambda item: rank.get(item.path.stem, len(LONG)),
     )
 

@@ -237,6 +237,19 @@ def test_public_candidates_need_a_universe_however_they_are_asked_for(entry, cha
     private.check_data(made, {"mine": DatasetSpec(**spec, parameters={"num_ids": 400})})
 
 
+def registered(*names):
+    """A registry of datasets that a user brings, with ids of a universe."""
+    mine = DatasetSpec(
+        title="Mine",
+        loader="arrays",
+        parameters={"file": "mine.npz", "num_ids": 400},
+        files=({"name": "mine.npz"},),
+        by_hand="It is yours.",
+        preprocessing=Preprocessing(num_classes=3),
+    )
+    return Registry(Path("datasets.yaml"), dict.fromkeys(names, mine))
+
+
 @pytest.mark.parametrize(
     ("entry", "calibrate_for", "message"),
     [
@@ -247,15 +260,7 @@ def test_public_candidates_need_a_universe_however_they_are_asked_for(entry, cha
     ],
 )
 def test_what_no_data_could_change_is_refused_before_the_first_job(entry, calibrate_for, message):
-    mine = DatasetSpec(
-        title="Mine",
-        loader="arrays",
-        parameters={"file": "mine.npz", "num_ids": 400},
-        files=({"name": "mine.npz"},),
-        by_hand="It is yours.",
-        preprocessing=Preprocessing(num_classes=3),
-    )
-    registry = Registry(Path("datasets.yaml"), {"mine": mine})
+    registry = registered("mine")
     wrong = study(entry, calibrate_for=calibrate_for)
     with pytest.raises(GraphDPError, match=message) as error:
         preflight.prepare(wrong, registry)
@@ -282,15 +287,7 @@ def test_snakemake_says_nothing_of_a_private_releases_threads(
 
 def test_a_reproduction_of_what_was_released_is_refused(tmp_path, monkeypatch):
     """Anybody could draw its noise again, and it has accuracies and hashes without a key."""
-    mine = DatasetSpec(
-        title="Mine",
-        loader="arrays",
-        parameters={"file": "mine.npz"},
-        files=({"name": "mine.npz"},),
-        by_hand="It is yours.",
-        preprocessing=Preprocessing(num_classes=3),
-    )
-    registry = Registry(tmp_path / "datasets.yaml", {"mine": mine, "other": mine})
+    registry = registered("mine", "other")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "config/published").mkdir(parents=True)
     same = {"study": "again", "experiments": {"accuracy": [EDGE]}, "tables": [], "figures": []}

@@ -65,7 +65,6 @@ def _files(source: Path) -> list[Path]:
             "results/gap, or a file of rows"
         )
     for file in found:
-        if not any(seals.seal_of(one).is_file() for one in (file, *file.parents[:-1])):
+        if not seals.check_if_sealed(file):
             raise GraphDPError(f"{file} was not finished (it has no seal); delete it and run again")
-        seals.check_if_sealed(file)
     return found

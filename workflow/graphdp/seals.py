@@ -82,9 +82,9 @@ def check_made_of(path: Paths, made_of: str) -> None:
         raise _refused(path, "is of another configuration, of which Snakemake has no record")
 
 
-def check_if_sealed(path: Paths) -> None:
+def check_if_sealed(path: Paths) -> bool:
     """As `check`, for a file that may come from elsewhere: without a seal, its own or that of a
-    folder around it, it passes."""
+    folder around it, it passes. Returns whether there is one."""
     path = Path(path).absolute()
     for sealed in (path, *path.parents):
         if sealed.name and seal_of(sealed).is_file():
@@ -92,7 +92,8 @@ def check_if_sealed(path: Paths) -> None:
             seal = read(sealed)
             _check_place(sealed, seal)
             _check_file(sealed, name, path, seal)
-            return
+            return True
+    return False
 
 
 def check_inputs(

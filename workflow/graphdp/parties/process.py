@@ -9,19 +9,17 @@ who is stopped can be told apart.
 """
 
 import asyncio
-import hashlib
 import json
 import os
 import socket
 import sys
 from collections.abc import Awaitable, Callable
-from functools import cache
-from pathlib import Path
 from threading import Thread
 from typing import Any
 
 from graphdp.errors import GraphDPError
 from graphdp.parties.frames import WAITS_FOR
+from graphdp.workflow import code
 
 #: Before what a process says: what ssh, srun and a shell's start say besides stands without it.
 MARK = "graphdp> "
@@ -44,13 +42,9 @@ def heard(line: str) -> str | None:
     return said.strip() if mark else None
 
 
-@cache
 def source() -> str:
-    """The digest of all that a program runs of this library, wherever it is installed."""
-    package = Path(__file__).parent
-    others = (package.parent / name for name in ("noise.py", "rng.py", "privacy/pair_sums.py"))
-    files = (*sorted(package.glob("*.py")), *others)
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+    """The digest of all that programs run of this library, wherever it is installed."""
+    return code.digest(None, "graphdp.parties.party:main", "graphdp.parties.shuffler:main")
 
 
 def run(work: Callable[[dict[str, Any]], Awaitable[None]]) -> int:
