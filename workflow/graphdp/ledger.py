@@ -91,8 +91,10 @@ def publish(dataset: str, model: str, path: str | os.PathLike = LEDGER) -> None:
     published, for a dataset without a release, and for a ledger or key that is damaged or missing.
     """
     path = Path(path)
+    if not path.exists():
+        raise GraphDPError(f"the ledger {path} is missing: restore it from a copy")
     with _locked(path.parent):
-        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+        lines = path.read_bytes().splitlines(keepends=True)
         key, mac, of = _key(path, True), "", None
         new = {"dataset": dataset, "published": private.keyed_hash(key, "model", model)}
         for number, line in enumerate(lines, 1):
@@ -148,8 +150,8 @@ def _append(path: Path, lines: Sequence[bytes], line: str) -> None:
         if not path.exists():
             _new_key(path).unlink(missing_ok=True)
         raise GraphDPError(
-            f"{path} cannot be written ({error.strerror}): nothing is drawn; make room and run "
-            "again"
+            f"{path} cannot be written ({error.strerror}): nothing is drawn or published; make "
+            "room and run again"
         ) from None
 
 
