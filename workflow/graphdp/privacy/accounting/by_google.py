@@ -26,6 +26,9 @@ _ROUNDING = 2.0**-50
 _RESOLVED = 4
 #: For less than this share of δ there is room in `calibration.SAFETY`.
 _ROUNDED_SHARE = 1e-6
+#: Below this share a quarter counts: what was seen exceeds that by at most 1.1e-5 of δ, and ε, if
+#: ε |d ln δ / dε| is 20 or more (2 ln 1/δ of a Gaussian), by 6e-7 of itself: room as above.
+_SMALL_SHARE = 1e-4
 #: Releases of one noise multiplier each.
 Parts = Sequence[tuple[Composition, float]]
 
@@ -140,11 +143,14 @@ def _rounded_off(parts: Parts, delta: float) -> float:
     """What the composition of many steps may have rounded off a δ, where that matters to it.
 
     The transform of one step is taken to the power of their number, and its relative rounding
-    error with it: over all losses that is a δ of `_ROUNDING` a step.
+    error with it: over all losses that is a δ of `_ROUNDING` a step, or for a δ so much larger a
+    quarter of that.
     """
     terms = [term for composition, _ in parts for term in composition.terms]
     counts = [count for term in terms if isinstance(term, Steps) for _, count in term.steps]
     rounding = _ROUNDING * sum(count for count in counts if count > 1)
+    if rounding <= _SMALL_SHARE * delta:
+        rounding /= 4
     return rounding if rounding > _ROUNDED_SHARE * delta else 0.0
 
 
