@@ -16,7 +16,7 @@ from graphdp.privacy.calibration import calibration_plan
 from graphdp.privacy.composition import epsilon_at
 from graphdp.privacy.protection import canonical_epsilon
 from graphdp.workflow.grid import Grid
-from project_fixture import ROOT
+from project_fixture import ROOT, Project
 
 REPORT = ROOT / "workflow/report"
 SHIPPED = yaml.safe_load((REPORT / "shipped.yaml").read_text())
@@ -94,3 +94,25 @@ def test_the_same_noise_has_todays_epsilon_under_every_analysis(name):
             assert epsilon_at(plan, own, noise, delta) == pytest.approx(claimed, rel=0.01), row
             checked += 1
     assert checked
+
+
+@pytest.mark.slow
+def test_rows_are_taken_over_where_their_accountant_rounds_off_most(mirror, tmp_path):
+    """Many steps at δ = 1e-7: a change of its rounding once moved this noise beyond what
+    `known_rows` takes for the same."""
+    study = yaml.safe_load((ROOT / "config/papers/dpdgc.yaml").read_text())
+    place, known = "berkeley13-connected", REPORT / "dpdgc-rows.csv.gz"
+    project = Project(tmp_path, study)
+    project.configure(
+        datasets=[place], only=["accuracy", "edge-budget"], seeds=5, train=False,
+        known_rows=[str(known)], mirror=str(mirror),
+    )  # fmt: skip
+    project.snakemake("rows")
+    taken = pd.read_csv(project.folder / "results/dpdgc/rows.csv")
+    shipped = pd.read_csv(known, low_memory=False)
+    shipped = shipped[(shipped["dataset"] == place) & (shipped["seed"] < 5)]
+    for rows in (taken, shipped):
+        rows.set_index(["method", "level", "epsilon", "hyperparameters", "seed"], inplace=True)
+    edge = shipped[shipped.index.isin(["edge"], "level")]
+    assert set(edge.index.get_level_values("epsilon")) == {1, 2, 4, 8, 16}
+    assert edge.index.isin(taken.index).all()
