@@ -251,14 +251,16 @@ def test_known_rows_of_other_data_or_another_noise_than_the_calibrated_are_refus
         project.folder / "results/tiny/rows.csv", dtype=str, keep_default_na=False
     )
     table, edge = earlier.copy(), earlier["level"] == "edge"
-    table.loc[edge, "noise_multiplier"] = "0.5"
-    table.to_csv(project.folder / "earlier.csv", index=False)
+    calibrated_noise = float(earlier.loc[edge, "noise_multiplier"].iloc[0])
     project.configure(known_rows=["earlier.csv"])
-    result = project.snakemake("rows", check=False)
-    text = result.stdout + result.stderr
-    assert result.returncode != 0
-    assert "small/gap/edge/4, seed 0, has noise_multiplier 0.5, the calibration " in text
-    assert not (project.folder / "results/tiny/rows.csv").exists()
+    for noise in (0.5, calibrated_noise * (1 - 4e-6), calibrated_noise * (1 + 6e-6)):
+        table.loc[edge, "noise_multiplier"] = repr(noise)
+        table.to_csv(project.folder / "earlier.csv", index=False)
+        result = project.snakemake("rows", check=False)
+        text = result.stdout + result.stderr
+        assert result.returncode != 0
+        assert f"small/gap/edge/4, seed 0, has noise_multiplier {noise}, the calibration " in text
+        assert not (project.folder / "results/tiny/rows.csv").exists()
 
     mlp = earlier["method"] == "mlp"
     for column, value in (("study_seed", "1"), ("split", "per_seed"), ("graph", "0123456789ab")):

@@ -27,7 +27,8 @@ _RESOLVED = 4
 #: For less than this share of δ there is room in `calibration.SAFETY`.
 _ROUNDED_SHARE = 1e-6
 #: Below this share a quarter counts: what was seen exceeds that by at most 1.1e-5 of δ, and ε, if
-#: ε |d ln δ / dε| is 20 or more (2 ln 1/δ of a Gaussian), by 6e-7 of itself: room as above.
+#: ε |d ln δ / dε| is 20 or more (2 ln 1/δ of a Gaussian), by 6e-7 of itself: room as above. Where
+#: that is less, at a small ε and a large δ, the bins were seen to overstate ε by more (1.7e-6).
 _SMALL_SHARE = 1e-4
 #: Releases of one noise multiplier each.
 Parts = Sequence[tuple[Composition, float]]
