@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import pandas as pd
 
 from graphdp.paper.accuracy import accuracy_table
+from graphdp.paper.accuracy_words import accuracy_text
 from graphdp.paper.labels import delta_text
 from graphdp.paper.shipped import shipped_context, shipped_rows
-from graphdp.paper.tables import accuracy_text
 from graphdp.privacy.protection import is_private
 
 Place = tuple[str, str]  # level, ε

@@ -1,8 +1,7 @@
 """Tables as functions of rows: a tidy frame for machines, and its printed form for people."""
 
-import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -18,14 +17,22 @@ from graphdp.paper.accuracy import (
     accuracy_table,
     degree_bounds_table,
 )
+from graphdp.paper.accuracy_words import (
+    accuracy_notes,
+    accuracy_text,
+    claim_label,
+    published_text,
+    reading_titles,
+    readings_of,
+)
 from graphdp.paper.attack import read_attacks
 from graphdp.paper.cells import known
-from graphdp.paper.labels import (
-    covers_weights_alone,
-    epsilon_label,
-    method_label,
-    notes,
-    reading_title,
+from graphdp.paper.labels import method_label
+from graphdp.paper.leaderboard import (
+    LEADERBOARD_COUNTS,
+    LEADERBOARD_NUMBERS,
+    leaderboard_table,
+    show_leaderboard,
 )
 from graphdp.paper.orderings import (
     ORDERING_NUMBERS,
@@ -91,12 +98,12 @@ def show_accuracy(table: pd.DataFrame) -> Printed:
                 "models": "" if pd.isna(line["n"]) else str(line["n"]),
                 "paper, %": published_text(line),
             }
-            | _readings([line])
+            | readings_of([line])
         )
-    cells = pd.DataFrame(lines, columns=[*columns, *_reading_titles(table)])
+    cells = pd.DataFrame(lines, columns=[*columns, *reading_titles(table)])
     if not (cells["paper, %"] != "").any():
         cells = cells.drop(columns="paper, %")
-    return Printed(_ACCURACY_CAPTION, cells, tuple(_accuracy_notes(table)))
+    return Printed(_ACCURACY_CAPTION, cells, tuple(accuracy_notes(table)))
 
 
 def show_degree_bounds(table: pd.DataFrame) -> Printed:
@@ -117,7 +124,7 @@ def show_degree_bounds(table: pd.DataFrame) -> Printed:
     return Printed(
         _ACCURACY_CAPTION,
         pd.DataFrame(lines, columns=columns),
-        tuple(_accuracy_notes(table)),
+        tuple(accuracy_notes(table)),
         "No model at node level was requested in this run, or none has a result.",
     )
 
@@ -138,15 +145,15 @@ def show_published(table: pd.DataFrame) -> Printed:
             ours = accuracy_text(record) or f"missing [{reasons.index(reason) + 1}]"
             paper = published_text(record)
             line[record["dataset"]] = f"{ours}; paper {paper}" if paper else ours
-        lines.append(line | _readings(records))
+        lines.append(line | readings_of(records))
     columns = [
-        "", "method", "privacy", *dict.fromkeys(table["dataset"]), *_reading_titles(table)
+        "", "method", "privacy", *dict.fromkeys(table["dataset"]), *reading_titles(table)
     ]  # fmt: skip
     footnotes = [f"[{number}] {reason}." for number, reason in enumerate(reasons, 1)]
     return Printed(
         _ACCURACY_CAPTION,
         pd.DataFrame(lines, columns=columns),
-        (*footnotes, *_accuracy_notes(table)),
+        (*footnotes, *accuracy_notes(table)),
     )
 
 
@@ -154,101 +161,6 @@ _ACCURACY_CAPTION = (
     "Accuracy on the test nodes in percent: the mean over seeds with its 95 % bootstrap interval "
     "(1,000 resamples), for the hyperparameters with the best mean validation accuracy."
 )
-
-
-def claim_label(records: Sequence[Mapping]) -> str:
-    """The ε label of cells that differ in the dataset alone; what the cells with results claim."""
-    claims = [r for r in records if r["adjacency"]] or records
-    statuses = {r["epsilon_status"] for r in claims}
-    # Of several statuses the weakest speaks for the line.
-    status = next((s for s in ("refuted", "conditional", "", "proven") if s in statuses), "")
-    first = claims[0]
-    return epsilon_label(
-        first["level"],
-        first["epsilon"],
-        first["epsilon_basis"],
-        [r["delta"] for r in claims],
-        status,
-    )
-
-
-def _reading_titles(table: pd.DataFrame) -> list[str]:
-    return list(dict.fromkeys(filter(None, map(reading_title, table.columns))))
-
-
-def _readings(records: Sequence[Mapping]) -> dict[str, str]:
-    """Title -> ε under that analysis, of cells that differ in the dataset alone.
-
-    Columns that share a title (k-neighbour adjacency, one for each k) stand in one.
-    """
-    readings: dict[str, dict[str, None]] = {}
-    for column in records[0]:
-        if title := reading_title(column):
-            values = (record[column] for record in records if record[column])
-            readings.setdefault(title, {}).update(dict.fromkeys(values))
-    return {title: " / ".join(values) for title, values in readings.items()}
-
-
-def accuracy_text(line: Mapping) -> str:
-    if math.isnan(line["mean"]):
-        return ""
-    if math.isnan(line["ci_low"]):
-        return f"{line['mean']:.1f} (one model, no interval)"
-    return f"{line['mean']:.1f} [{line['ci_low']:.1f}, {line['ci_high']:.1f}]"
-
-
-def published_text(line: Mapping) -> str:
-    if math.isnan(line["published_mean"]):
-        return ""
-    half_width = "" if math.isnan(line["published_ci"]) else f" ± {line['published_ci']:.2f}"
-    return f"{line['published_mean']:.1f}{half_width}"
-
-
-def _weights_alone_note(cells: Sequence[Mapping]) -> str:
-    """Of which cells the ε says nothing of predictions, and so of accuracies; "" if of none.
-
-    cells: mappings with method, level and hyperparameters (JSON).
-    """
-    names = {
-        method_label(cell["method"], cell["level"]) for cell in cells if covers_weights_alone(cell)
-    }
-    if not names:
-        return ""
-    return (
-        f"{', '.join(sorted(names))}: each ε is of the weights alone; predictions read neighbours "
-        "without noise, and no ε covers what they tell."
-    )
-
-
-def _accuracy_notes(table: pd.DataFrame) -> list[str]:
-    cells = table[table["mean"].notna()].to_dict("records")
-    result = [*notes(cells), *filter(None, [_weights_alone_note(cells)])]
-    sources = sorted(set(table.loc[table["published_mean"].notna(), "published_source"]))
-    if sources:
-        result.append(
-            f"Paper: {'; '.join(sources)}, beside results on the same dataset only; its ± is the "
-            "half-width of a 95 % interval."
-        )
-    if _reading_titles(table):
-        result.append(
-            "The columns of ε say what the same noise is worth under each analysis, at the δ of "
-            "the cell; none: no finite ε is known to hold."
-        )
-    checkpoints = set(table.loc[table["mean"].notna(), "checkpoint"])
-    chosen = "the choice of hyperparameters"
-    if "best_validation" in checkpoints:
-        chosen += " and of the best epoch"
-    if checkpoints:
-        result.append(f"No ε counts {chosen}, made on validation labels without noise.")
-    incomplete = table[table["settings_incomplete"].fillna(0) > 0]
-    if len(incomplete):
-        names = ", ".join(
-            f"{line.dataset} {method_label(line.method, line.level)} at "
-            f"{claim_label([line._asdict()])}"
-            for line in incomplete.itertuples()
-        )
-        result.append(f"Settings with missing seeds were left out of the comparison for: {names}.")
-    return result
 
 
 _GENERAL: dict[str, Table] = {
@@ -266,6 +178,13 @@ _GENERAL: dict[str, Table] = {
     ),
     "degree_bounds": Table(
         "Degree bounds", degree_bounds_table, show_degree_bounds, FLOATS, COUNTS
+    ),
+    "leaderboard": Table(
+        "Leaderboard",
+        leaderboard_table,
+        show_leaderboard,
+        LEADERBOARD_NUMBERS,
+        LEADERBOARD_COUNTS,
     ),
 }
 

@@ -14,6 +14,7 @@ import pandas as pd
 from graphdp.methods.dpa.plan import PUBLISHED_DELTA
 from graphdp.methods.registry import cards
 from graphdp.paper.accuracy import COUNTS, FLOATS, typed
+from graphdp.paper.accuracy_words import accuracy_text, claim_label, published_text
 from graphdp.paper.cells import (
     expected_cells,
     experiment_rows,
@@ -25,7 +26,6 @@ from graphdp.paper.labels import epsilon_label, notes
 from graphdp.paper.printing import Printed
 from graphdp.paper.rows import HYPERPARAMETER_PREFIX, IDENTITY
 from graphdp.paper.select import CELL, select_best, summarise
-from graphdp.paper.tables import accuracy_text, claim_label, published_text
 from graphdp.privacy.protection import is_private
 
 OFFICIAL, CORRECTED = "dpaofficial", "dpa"

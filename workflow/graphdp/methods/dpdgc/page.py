@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 
 from graphdp.paper.accuracy import accuracy_table
+from graphdp.paper.accuracy_words import accuracy_text
 from graphdp.paper.coverage import NEAR
 from graphdp.paper.labels import delta_text, method_label
 from graphdp.paper.orderings import orderings_table, verdict_lines
@@ -12,7 +13,6 @@ from graphdp.paper.overview import Panel
 from graphdp.paper.pages import shipped_cells
 from graphdp.paper.scorecard import scorecard_table
 from graphdp.paper.shipped import shipped_context, shipped_rows
-from graphdp.paper.tables import accuracy_text
 from graphdp.privacy.protection import is_private
 
 ROWS, CONFIG = "dpdgc-rows.csv.gz", "config/papers/dpdgc.yaml"

@@ -6,13 +6,13 @@ import pandas as pd
 
 from graphdp.paper import attack
 from graphdp.paper.accuracy import degree_bounds_table
+from graphdp.paper.accuracy_words import accuracy_text
 from graphdp.paper.labels import delta_text
 from graphdp.paper.orderings import attack_orderings_table, orderings_table, verdict_lines
 from graphdp.paper.overview import Panel
 from graphdp.paper.pages import method_lines, shipped_cells
 from graphdp.paper.select import select_best, summarise
 from graphdp.paper.shipped import shipped_attacks, shipped_context, shipped_rows
-from graphdp.paper.tables import accuracy_text
 
 ROWS, CONFIG = "gap-rows.csv.gz", "config/papers/gap.yaml"
 GRAPHS = ("berkeley13", "uva16", "pubmed", "cora")

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import pandas as pd
 
 from graphdp.paper.accuracy import COUNTS, FLOATS, typed
+from graphdp.paper.accuracy_words import accuracy_text, claim_label, published_text
 from graphdp.paper.cells import expected_cells, experiment_rows, missing_reason, read_published
 from graphdp.paper.labels import notes
 from graphdp.paper.printing import Printed
 from graphdp.paper.rows import IDENTITY
 from graphdp.paper.select import CELL, select_best, summarise
 from graphdp.paper.statistics import show_statistics
-from graphdp.paper.tables import accuracy_text, claim_label, published_text
 
 CONVOLUTIONS = ("gcn", "gin", "sage")
 BOUND, NO_PRECISION = "bound", "rows without precision"

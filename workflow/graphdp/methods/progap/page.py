@@ -6,12 +6,12 @@ from functools import cache
 import pandas as pd
 
 from graphdp.methods.progap.figures import LAYERWISE_EXPERIMENT
+from graphdp.paper.accuracy_words import accuracy_text
 from graphdp.paper.cells import experiment_rows
 from graphdp.paper.orderings import orderings_table, verdict_lines
 from graphdp.paper.pages import method_lines, shipped_cells
 from graphdp.paper.select import select_best, summarise
 from graphdp.paper.shipped import shipped_context, shipped_rows
-from graphdp.paper.tables import accuracy_text
 
 ROWS, CONFIG = "progap-rows.csv.gz", "config/papers/progap.yaml"
 EDGE, NODE = ("0.25", "0.5", "1", "2", "4"), ("2", "4", "8", "16", "32")
