@@ -3,23 +3,48 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from graphdp.errors import GraphDPError
-from graphdp.paper import leaderboard, rows
-from graphdp.paper.select import bootstrap_ci
+from graphdp.paper import leaderboard, printing, rows
+from graphdp.rng import generator
 from paper_fixture import context, synthetic_rows
 
 CELL = ["dataset", "method", "level", "epsilon"]
+EDGE, NODE = ["2", "4", "16"], ["2", "8"]
+#: Under one promise, which here all of them keep.
+PROMISE = {"edge": ("edge_undirected", "proven"), "node": ("participant", "conditional")}
 
 
 @pytest.fixture
 def study():
-    return context(datasets=("pubmed",))
+    found = context(datasets=("pubmed",))
+    entries = [
+        {"method": method, "level": level, "epsilon": epsilons}
+        for method in ("gap", "progap")
+        for level, epsilons in (("none", ["inf"]), ("edge", EDGE), ("node", NODE))
+    ]
+    entries += [
+        {"method": method, "level": level, "epsilon": epsilons}
+        for method in ("mlp", "naive")
+        for level, epsilons in (("none", ["inf"]), ("node", NODE))
+    ]
+    hops = {"hops": [1, 2], "depth": [1, 2]}
+    for entry in entries:
+        name = {"gap": "hops", "progap": "depth"}.get(entry["method"])
+        entry |= {name: hops[name]} if name else {}
+    return found | {"experiments": {"accuracy": entries}}
 
 
-@pytest.fixture
-def frame(study, tmp_path):
-    return read(synthetic_rows(study, seeds=6), tmp_path)
+def made(study, seeds=6):
+    """Synthetic rows of which all claims are under `PROMISE`."""
+    frame = synthetic_rows(study, seeds=seeds)
+    for level, (adjacency, status) in PROMISE.items():
+        mine = frame["level"] == level
+        labels = {"adjacency": adjacency, "epsilon_status": status, "epsilon_basis": "corrected"}
+        for name, value in labels.items():
+            frame.loc[mine, name] = value
+    return frame
 
 
 def read(frame, folder):
@@ -27,100 +52,202 @@ def read(frame, folder):
     return rows.read_rows(folder / "rows.csv")
 
 
-def line_of(table, *cell):
-    (found,) = table[(table[CELL] == list(cell)).all(axis=1)].to_dict("records")
-    return found
+@pytest.fixture
+def frame(study, tmp_path):
+    return read(made(study), tmp_path)
 
 
-def test_a_gain_is_the_mean_over_pairs_of_a_seed(study, frame):
-    """By hand: the setting with the best mean validation accuracy, beside the MLP of that seed."""
+def line_of(table, method, level, at, graph="pubmed"):
+    wanted = dict(dataset=graph, method=method, level=level, at_epsilon=at)
+    found = table[(table[list(wanted)] == list(wanted.values())).all(axis=1)]
+    (line,) = found.to_dict("records")
+    return line
+
+
+def best(frame, method, level, epsilon):
+    """By seed, of the setting with the best mean validation accuracy."""
+    mine = frame[(frame["method"] == method) & (frame["level"] == level)]
+    mine = mine[mine["epsilon"] == epsilon]
+    chosen = mine.groupby("hyperparameters")["val_accuracy"].mean().idxmax()
+    return mine[mine["hyperparameters"] == chosen].set_index("seed")
+
+
+@pytest.mark.parametrize("at", [("edge", "4"), ("edge", "16"), ("node", "8")])
+def test_a_gain_is_the_mean_over_pairs_of_a_seed_with_students_interval(study, frame, at):
+    """By hand, beside the edge-free method with the better mean validation accuracy."""
+    level, epsilon = at
+    free = [
+        best(frame, name, *(("none", "inf") if level == "edge" else at))
+        for name in ("mlp", "naive")
+    ]
+    alone = max(free, key=lambda models: models["val_accuracy"].mean())
     table = leaderboard.leaderboard_table(frame, study)
-    for level, epsilon in (("edge", "1"), ("node", "8")):
-        mine = frame[(frame["method"] == "gap") & (frame["level"] == level)]
-        # The encoder's experiment has settings that the accuracy experiment does not.
-        mine = mine[(mine["epsilon"] == epsilon) & (mine["hp_encoder_layers"] == 2)]
-        mine = mine[mine["hp_max_degree"].isin([100, 200])] if level == "node" else mine
-        best = mine.groupby("hyperparameters")["val_accuracy"].mean().idxmax()
-        ours = mine[mine["hyperparameters"] == best].set_index("seed")["test_accuracy"]
-        mlp = frame[frame["method"] == "mlp"]
-        mlp = mlp[mlp["level"] == ("none" if level == "edge" else "node")]
-        mlp = mlp[mlp["epsilon"] == ("inf" if level == "edge" else epsilon)]
-        apart = 100 * (ours - mlp.set_index("seed")["test_accuracy"])
-        line = line_of(table, "pubmed", "gap", level, epsilon)
-        assert line["gain"] == pytest.approx(apart.mean(), rel=1e-12)
-        assert (line["gain_low"], line["gain_high"]) == bootstrap_ci(apart)[1:]
+    for method in ("gap", "progap"):
+        ours = best(frame, method, level, epsilon)
+        test = stats.ttest_rel(100 * ours["test_accuracy"], 100 * alone["test_accuracy"])
+        low, high = test.confidence_interval(0.95)
+        line = line_of(table, method, level, epsilon)
+        assert line["gain"] == pytest.approx((low + high) / 2, rel=1e-9)
+        assert line["gain_low"] == pytest.approx(low, rel=1e-9)
+        assert line["gain_high"] == pytest.approx(high, rel=1e-9)
         assert line["pairs"] == 6
-        # The interval of pairs is not that of two means apart.
-        assert line["gain"] == pytest.approx(line["mean"] - line["without_graph"], abs=1e-9)
+        assert line["without_graph"] == pytest.approx(100 * alone["test_accuracy"].mean())
 
 
-def test_ranks_are_by_the_mean_and_the_network_without_a_graph_has_one(study, frame):
-    table = leaderboard.leaderboard_table(frame, study)
-    for (_, level, epsilon), group in table.groupby(["dataset", "level", "epsilon"], sort=False):
-        if epsilon == "0":
-            continue
-        free = "0" if level == "edge" else epsilon
-        alone = line_of(table.drop_duplicates(CELL), "pubmed", "mlp", level, free)
-        (gap,) = group[group["method"] == "gap"].to_dict("records")
-        assert gap["rank"] == (1 if gap["mean"] > alone["mean"] else 2)
-    # What needs no noise at edge level stands beside every ε, above some and below others.
+def test_the_reference_is_chosen_by_validation_accuracy_and_of_pairs_alone(study, tmp_path):
+    """The naive network tests better and validates worse; of it two seeds more are there."""
+    frame = made(study)
+    naive, mlp = frame["method"] == "naive", frame["method"] == "mlp"
+    frame.loc[naive, "test_accuracy"] = 0.99
+    frame.loc[naive, "val_accuracy"] = 0.1
+    fewer = frame[~(mlp & (frame["level"] == "node") & (frame["seed"] < 1))]
+    table = leaderboard.leaderboard_table(read(fewer, tmp_path), study)
+    line = line_of(table, "gap", "node", "8")
+    mine = best(fewer, "mlp", "node", "8")["test_accuracy"]
+    assert line["pairs"] == 5
+    assert line["without_graph"] == pytest.approx(100 * mine.mean())
+    ours = 100 * best(frame, "gap", "node", "8")["test_accuracy"].loc[mine.index].mean()
+    assert line["gain"] == pytest.approx(ours - line["without_graph"])
+
+
+def test_students_interval_covers_no_difference_as_often_as_it_says():
+    """4,000 draws of 5 and of 10: 5 % are missed within five standard deviations, which fails by
+    chance in less than 1 of 100,000 runs (binomial)."""
+    draws = generator("leaderboard", "coverage").standard_normal((4000, 10))
+    for pairs in (5, 10):
+        limits = [leaderboard.paired(pd.Series(one[:pairs]))[1:] for one in draws]
+        missed = np.mean([low > 0 or high < 0 for low, high in limits])
+        assert abs(missed - 0.05) < 5 * np.sqrt(0.05 * 0.95 / len(draws))
+
+
+def test_ranks_are_by_the_mean_ties_share_one_and_edge_free_methods_have_theirs(study, tmp_path):
+    frame = made(study)
+    frame.loc[frame["method"].isin(["gap", "progap"]), ["val_accuracy", "test_accuracy"]] = 0.5
+    table = leaderboard.leaderboard_table(read(frame, tmp_path), study)
+    for level, epsilon in (("edge", "2"), ("edge", "16"), ("node", "2")):
+        here = table[(table["level"] == level) & (table["at_epsilon"] == epsilon)]
+        means = here.set_index("method")["mean"]
+        expected = {name: 1 + (means > mean).sum() for name, mean in means.items()}
+        assert here.set_index("method")["rank"].to_dict() == expected
+        assert expected["gap"] == expected["progap"]
+        assert list(here["rank"]) == sorted(here["rank"])
+    # What needs no noise stands beside every ε of its level; ε are in order of their size.
     free = table[(table["level"] == "edge") & (table["method"] == "mlp")]
-    assert list(free["epsilon"]) == ["0"] * 3
+    assert list(free["at_epsilon"]) == EDGE
+    assert set(free["epsilon"]) == {"0"}
     assert free["gain"].isna().all()
-    assert (free["worth"] == "").all()
 
 
 @pytest.mark.parametrize(
-    ("by", "seeds", "worth"),
+    ("by", "worth"),
     [
-        ([4, 5, 6, 5, 4], 5, "more"),
-        ([-4, -5, -6, -5, -4], 5, "less"),
-        ([4, -5, 6, -5, 1], 5, "as much"),
-        ([4, 5, 6, 5], 4, leaderboard.TOO_FEW),
+        ([4, 5, 6, 5, 4], leaderboard.BETTER),
+        ([-4, -5, -6, -5, -4], leaderboard.WORSE),
+        ([4, -5, 6, -5, 1], leaderboard.OPEN),
+        ([4, 5, 6, 5], leaderboard.TOO_FEW),
     ],
 )
-def test_more_or_less_is_said_where_the_interval_of_five_pairs_leaves_out_zero(
-    study, tmp_path, by, seeds, worth
+def test_better_or_worse_is_said_where_the_interval_of_five_pairs_leaves_out_zero(
+    study, tmp_path, by, worth
 ):
-    frame = synthetic_rows(study, seeds=seeds)
+    frame = made(study, seeds=len(by))
+    frame = frame[frame["method"] != "naive"]
     mlp = frame[(frame["method"] == "mlp") & (frame["level"] == "none")]
     base = mlp.set_index("seed")["test_accuracy"]
     edge = (frame["method"] == "gap") & (frame["level"] == "edge")
     moved = frame["seed"].map(base) + frame["seed"].map(dict(enumerate(by))) / 100
     frame["test_accuracy"] = frame["test_accuracy"].where(~edge, moved)
-    line = line_of(
-        leaderboard.leaderboard_table(read(frame, tmp_path), study), "pubmed", "gap", "edge", "1"
-    )
+    table = leaderboard.leaderboard_table(read(frame, tmp_path), study)
+    line = line_of(table, "gap", "edge", "4")
     assert line["gain"] == pytest.approx(np.mean(by))
     assert line["worth"] == worth
+    printed = printing.to_markdown(leaderboard.show_leaderboard(table))
+    assert f"| {np.mean(by):+.1f} [" in printed
+    assert worth in printed
 
 
-def test_models_of_other_splits_are_no_pairs(study, tmp_path):
-    frame = synthetic_rows(study)
-    frame.loc[frame["method"] == "gap", "split"] = "per_seed"
-    with pytest.raises(GraphDPError, match=r"pubmed, gap, edge, .* differ in split, so that"):
+@pytest.mark.parametrize("column", ["split", "study_seed", "graph"])
+def test_models_that_differ_in_more_than_the_method_are_no_pairs(study, tmp_path, column):
+    frame = made(study)
+    frame.loc[frame["method"] == "gap", column] = "77"
+    with pytest.raises(GraphDPError, match=rf"pubmed, gap, edge, .* differ in {column}, so that"):
         leaderboard.leaderboard_table(read(frame, tmp_path), study)
 
 
 def test_two_promises_in_one_comparison_are_refused(study, tmp_path):
-    frame = synthetic_rows(study)
-    frame.loc[(frame["method"] == "mlp") & (frame["level"] == "node"), "adjacency"] = "participant"
-    told = r"several \(node_add_remove: gap; participant: mlp\); set calibrate_for: corrected"
+    frame = made(study)
+    progap = (frame["method"] == "progap") & (frame["level"] == "node")
+    frame.loc[progap, "adjacency"] = "node_replace"
+    told = r"several \(node_replace: progap; participant: .*\); set calibrate_for: corrected"
     with pytest.raises(GraphDPError, match=told):
+        leaderboard.leaderboard_table(read(frame, tmp_path), study)
+    frame = made(study)
+    frame.loc[progap, "delta"] = 1e-3
+    with pytest.raises(GraphDPError, match=r"one delta, .*1e-3: progap.*; set one delta"):
         leaderboard.leaderboard_table(read(frame, tmp_path), study)
 
 
-def test_a_cell_without_a_result_is_last_and_without_the_reference_there_is_no_gain(study, frame):
+def test_a_refuted_claim_is_not_compared_and_no_reference(study, tmp_path):
+    frame = made(study)
+    for name in ("progap", "mlp"):
+        frame.loc[(frame["method"] == name) & (frame["level"] == "node"), "epsilon_status"] = (
+            "refuted"
+        )
+    table = leaderboard.leaderboard_table(read(frame, tmp_path), study)
+    line = line_of(table, "progap", "node", "8")
+    assert line["worth"] == leaderboard.REFUTED
+    assert pd.isna(line["rank"])
+    assert pd.isna(line["gain"])
+    gap = line_of(table, "gap", "node", "8")
+    naive = 100 * best(frame, "naive", "node", "8")["test_accuracy"].mean()
+    assert (gap["rank"], gap["without_graph"]) == (1, pytest.approx(naive))
+    figure = leaderboard.leaderboard_figure(read(frame, tmp_path), study)
+    node = {ax.get_title(): ax for ax in figure.axes}["pubmed, node level"]
+    assert [tick.get_text() for tick in node.get_yticklabels()] == ["GAP", "Naive DP-SGD"]
+    told = " ".join(figure.get_supxlabel().split()) + figure.get_label()
+    assert "left out, claim refuted: MLP-DP, ProGAP-NDP" in told
+
+
+def test_predictions_without_noise_are_not_compared(study, tmp_path):
+    """DP-GNN with exact inference: its ε is of the weights."""
+    exact = {"method": "sage", "level": "node", "epsilon": NODE, "inference": ["exact"]}
+    study["experiments"]["accuracy"].append(exact | {"max_degree": [100]})
+    table = leaderboard.leaderboard_table(read(made(study), tmp_path), study)
+    assert line_of(table, "sage", "node", "8")["worth"] == leaderboard.WEIGHTS_ALONE
+    assert pd.isna(line_of(table, "sage", "node", "8")["rank"])
+
+
+def test_a_cell_without_a_result_is_last_and_without_a_reference_there_is_no_gain(study, frame):
     fewer = frame[~((frame["method"] == "gap") & (frame["epsilon"] == "2"))]
-    fewer = fewer[~((fewer["method"] == "mlp") & (fewer["level"] == "node"))]
-    table = leaderboard.leaderboard_table(fewer.reset_index(drop=True), study)
-    missing = line_of(table, "pubmed", "gap", "node", "2")
+    free = fewer["method"].isin(["mlp", "naive"]) & (fewer["level"] == "node")
+    fewer = fewer[~free].reset_index(drop=True)
+    table = leaderboard.leaderboard_table(fewer, study)
+    here = table[(table["level"] == "node") & (table["at_epsilon"] == "2")]
+    assert here["method"].iloc[0] == "progap"
+    missing = line_of(table, "gap", "node", "2")
     assert pd.isna(missing["rank"])
     assert missing["missing_reason"] == "no result in rows.csv"
-    alone = line_of(table, "pubmed", "gap", "node", "8")
-    assert alone["rank"] == 1
-    assert pd.isna(alone["gain"])
-    assert alone["worth"] == ""
+    assert pd.isna(line_of(table, "gap", "node", "8")["gain"])
+    assert line_of(table, "gap", "node", "8")["worth"] == ""
+    # A field without a result says so and has no colour; with one good cell GAP is not first.
+    figure = leaderboard.leaderboard_figure(fewer, study)
+    node = {ax.get_title(): ax for ax in figure.axes}["pubmed, node level"]
+    names = [tick.get_text() for tick in node.get_yticklabels()]
+    place = names.index("GAP")
+    field = {text.get_position(): text.get_text() for text in node.texts}
+    assert field[0, place] == "–"
+    assert np.ma.getmaskarray(node.images[0].get_array())[place, 0]
+    assert names[0] == "ProGAP"
+
+
+def test_a_study_without_a_private_model_has_an_empty_figure_that_says_so(study, frame):
+    entries = [one for one in study["experiments"]["accuracy"] if one["level"] == "none"]
+    entries = [one for one in entries if one["method"] == "gap"]
+    alone = study | {"experiments": {"accuracy": entries}}
+    assert leaderboard.leaderboard_table(frame, alone).empty
+    figure = leaderboard.leaderboard_figure(frame, alone)
+    words = " ".join(text.get_text() for ax in figure.axes for text in ax.texts)
+    assert "no results: not requested in this run" in " ".join(words.split())
 
 
 def test_the_figure_has_each_mean_in_its_field_and_the_colour_of_its_gain(study, frame):
@@ -129,17 +256,35 @@ def test_the_figure_has_each_mean_in_its_field_and_the_colour_of_its_gain(study,
     panels = {ax.get_title(): ax for ax in figure.axes if ax.get_title()}
     assert list(panels) == ["pubmed, edge level", "pubmed, node level"]
     for level, ax in zip(("edge", "node"), panels.values(), strict=True):
-        methods = [tick.get_text() for tick in ax.get_yticklabels()]
+        names = [tick.get_text() for tick in ax.get_yticklabels()]
         budgets = [tick.get_text() for tick in ax.get_xticklabels()]
-        assert methods == ["GAP", "MLP"]
-        assert budgets == (["0.5", "1", "4"] if level == "edge" else ["2", "8"])
+        assert budgets == (EDGE if level == "edge" else NODE)
+        ranks = table[table["level"] == level].groupby("method")["rank"].mean()
+        first, second = ranks[["gap", "progap"]].sort_values().index
+        known = {"gap": "GAP", "progap": "ProGAP", "mlp": "MLP", "naive": "Naive DP-SGD"}
+        assert names[:2] == [known[first], known[second]]
+        assert set(names[2:]) == {"MLP", "Naive DP-SGD"}
+        assert ax.get_xlabel() == f"ε (δ = 1e-{7 if level == 'edge' else 5})"
+        (line,) = [one for one in ax.lines if len(set(one.get_ydata())) == 1]
+        assert line.get_ydata()[0] == 1.5
         (image,) = ax.images
-        fields = {(text.get_position()[::-1]): text for text in ax.texts}
-        assert len(fields) == len(methods) * len(budgets)
-        for x, epsilon in enumerate(budgets):
-            gap = line_of(table, "pubmed", "gap", level, epsilon)
-            assert fields[0, x].get_text() == f"{gap['mean']:.1f}"
-            told = gap["worth"] in ("more", "less")
-            assert image.get_array()[0, x] == pytest.approx(gap["gain"] if told else 0)
-            assert (fields[0, x].get_weight() == "bold") == (gap["worth"] == "more")
-            assert image.get_array()[1, x] == 0
+        fields = {text.get_position()[::-1]: text.get_text() for text in ax.texts}
+        assert len(fields) == len(names) * len(budgets)
+        for y, name in enumerate(names):
+            method = {words: name for name, words in known.items()}[name]
+            for x, epsilon in enumerate(budgets):
+                cell = line_of(table, method, level, epsilon)
+                sign = {"better": " ▲", "worse": " ▼"}.get(cell["worth"], "")
+                assert fields[y, x] == f"{cell['mean']:.1f}{sign}"
+                assert image.get_array()[y, x] == pytest.approx(cell["gain"] if sign else 0)
+    # What is gained is orange, what is lost violet.
+    red, _, blue, _ = image.cmap(image.norm(15.0))
+    assert red > blue
+    red, _, blue, _ = image.cmap(image.norm(-15.0))
+    assert blue > red
+    assert "edge_directed" not in figure.get_supxlabel()
+
+
+def test_a_gain_of_nothing_has_no_minus():
+    line = {"gain": -0.01, "gain_low": -0.04, "gain_high": 0.02}
+    assert leaderboard.gain_text(line) == "+0.0 [0.0, 0.0]"
