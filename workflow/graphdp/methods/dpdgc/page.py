@@ -105,6 +105,30 @@ def chunks() -> Iterator[str]:
         )
 
 
+SAMPLED_MLP = "mlp-poisson-rows.csv.gz"
+
+
+def accountants() -> Iterator[str]:
+    """The lines of MLP-DP by the paper's accountant and by DPDGC's, beside DPDGC for one neighbour,
+    all at ε = 16."""
+    ours = _cells()
+    sampled = shipped_cells(SAMPLED_MLP, "config/studies/mlp-poisson.yaml", list(GRAPHS))
+    yield (
+        "| graph, δ | MLP-DP, node_replace | MLP-DP, DPDGC's accountant "
+        "| DPDGC, k_neighbor(1), corrected |"
+    )
+    yield "| --- " * 4 + "|"
+    for graph in dict.fromkeys(sampled.index.get_level_values("dataset")):
+        (other,) = sampled.loc[(graph, "mlp", "node")].to_dict("records")
+        cells = [
+            ours.loc[(graph, "mlp", "node", "16")],
+            other,
+            ours.loc[(graph, "dpdgc", "k1", "16")],
+        ]
+        told = " | ".join(map(accuracy_text, cells))
+        yield f"| {GRAPHS[graph]}, {delta_text(other['delta'])} | {told} |"
+
+
 #: Graph, method, level, ε of a cell that is not as printed for another reason than the split -> how
 #: far the page says why.
 EXPLAINED = {("photo", "sage", "node", "16"): "mostly: the clipping of rows, below"}
