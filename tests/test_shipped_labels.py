@@ -2,14 +2,16 @@
 
 import functools
 import json
+from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
 
 from graphdp.config import validate
 from graphdp.data import datasets
-from graphdp.data.split import GAP_FRACTIONS
+from graphdp.data.split import GAP_FRACTIONS, sides_by_id
 from graphdp.methods.registry import analyses, card
 from graphdp.methods.settings import key
 from graphdp.privacy.calibration import calibration_plan
@@ -57,6 +59,16 @@ def test_labels_are_those_of_the_study(name):
         assert tuple(row[column] for column in LABEL) == wanted[where], where
 
 
+def _training(row, nodes, share):
+    """How many nodes train: about their share; by id as many as the ids say, of all of which the
+    graph is taken to have a node."""
+    if " by id" not in row["split"]:
+        return int(nodes * share)
+    every = SimpleNamespace(num_ids=nodes, ids=np.arange(nodes))
+    seed = int(row["seed"]) if row["split"].startswith("per_seed") else 0
+    return int((sides_by_id(every, GAP_FRACTIONS, int(row["study_seed"]), seed) == 0).sum())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
@@ -82,7 +94,7 @@ def test_the_same_noise_has_todays_epsilon_under_every_analysis(name):
             continue
         share, *_ = study.split_fractions.get(row["dataset"], GAP_FRACTIONS)
         settings = card(row["method"]).plan(row["level"], json.loads(row["hyperparameters"]))
-        plans = analyses(row["method"], row["level"], settings, int(size.nodes * share))
+        plans = analyses(row["method"], row["level"], settings, _training(row, size.nodes, share))
         label = tuple(row[column] for column in LABEL)
         own = next(p for p in plans if (p.basis, p.adjacency, p.status) == label)
         noise, delta = float(row["noise_multiplier"]), float(row["delta"])
