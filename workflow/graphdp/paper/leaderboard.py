@@ -32,7 +32,7 @@ from graphdp.paper.labels import (
     method_label,
     method_name,
 )
-from graphdp.paper.panels import FEW_SEEDS, empty_panel
+from graphdp.paper.panels import FEW_SEEDS, draw_fields, empty_panel
 from graphdp.paper.printing import Printed
 from graphdp.paper.remarks import claims, claims_title, reason_of, seeds_of
 from graphdp.paper.select import CELL, select_best
@@ -285,21 +285,16 @@ def _panel(ax: Axes, here: pd.DataFrame) -> None:
     free = [method for method in by_rank if method in edge_free_methods()]
     methods = [*(method for method in by_rank if method not in free), *free]
     gains = np.full((len(methods), len(budgets)), np.nan)
-    for y, method in enumerate(methods):
-        for x, budget in enumerate(budgets):
-            text = "–"
-            if (method, budget) in cells.index and pd.notna(cells.at[(method, budget), "mean"]):
-                line = cells.loc[(method, budget)]
-                gains[y, x] = line["gain"] if line["worth"] in _SIGNS else 0
-                text = f"{line['mean']:.1f}{_SIGNS.get(line['worth'], '')}"
-            dark = abs(gains[y, x]) > 0.65 * _SCALE.vmax
-            ax.text(x, y, text, ha="center", va="center", color="w" if dark else "k")
-    ax.set_facecolor("0.9")  # of what is missing
-    ax.imshow(gains, cmap=_COLOURS, norm=_SCALE, aspect="auto")
+    texts = [["–"] * len(budgets) for _ in methods]
+    for (method, budget), line in cells[cells["mean"].notna()].iterrows():
+        y, x = methods.index(method), budgets.index(budget)
+        gains[y, x] = line["gain"] if line["worth"] in _SIGNS else 0
+        texts[y][x] = f"{line['mean']:.1f}{_SIGNS.get(line['worth'], '')}"
+    dark = np.abs(gains) > 0.65 * _SCALE.vmax
+    draw_fields(ax, gains, texts, dark, cmap=_COLOURS, norm=_SCALE)
     ax.set_xticks(range(len(budgets)), budgets)
     ax.set_yticks(range(len(methods)), [method_name(name) for name in methods])
     if free and len(free) < len(methods):
         ax.axhline(len(methods) - len(free) - 0.5, color="0.3", linewidth=1)
     paid = here[here["mean"].notna() & (here["epsilon"] != "0")]
     ax.set_xlabel(claims_title(paid, "ε", details=False))
-    ax.grid(False)

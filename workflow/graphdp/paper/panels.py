@@ -168,15 +168,26 @@ def heat_map(
     spanned = values if scale is None else scale.to_numpy(dtype=float)
     low = np.nanmin(spanned)
     high = max(np.nanmax(spanned), low + 0.1)
-    ax.set_facecolor("0.9")
-    ax.imshow(values, cmap="viridis", aspect="auto", vmin=low, vmax=high)
-    for (y, x), value in np.ndenumerate(values):
-        if np.isfinite(value):
-            dark = value < low + 0.6 * (high - low)
-            ax.text(x, y, f"{value:.1f}", ha="center", va="center", color="w" if dark else "k")
+    texts = [[f"{value:.1f}" if np.isfinite(value) else "" for value in line] for line in values]
+    dark = values < low + 0.6 * (high - low)
+    draw_fields(ax, values, texts, dark, cmap="viridis", vmin=low, vmax=high)
     ax.set_xticks(range(len(table.columns)), [f"{value:g}" for value in table.columns])
     ax.set_yticks(range(len(table.index)), [f"{value:g}" for value in table.index])
     ax.set_xlabel(label)
+
+
+def draw_fields(
+    ax: Axes, values: np.ndarray, texts: Sequence[Sequence[str]], dark: np.ndarray, **colours: Any
+) -> None:
+    """A coloured field for every value, grey where it is NaN, with its text, white on what is dark.
+
+    values: float (rows, columns). texts: as many. dark: bool of that shape. colours: of `imshow`.
+    """
+    ax.set_facecolor("0.9")
+    ax.imshow(values, aspect="auto", **colours)
+    for (y, x), white in np.ndenumerate(dark):
+        if texts[y][x]:
+            ax.text(x, y, texts[y][x], ha="center", va="center", color="w" if white else "k")
     ax.grid(False)
 
 
