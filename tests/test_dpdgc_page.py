@@ -446,5 +446,9 @@ def test_mlp_dp_by_dpdgcs_accountant():
     assert f"{below[0]:.1f} to {below[-1]:.1f} points below MLP-DP on Cora, Photo, Pubmed" in TEXT
     assert abs(apart["chameleon"]) < 1
     assert f"above it on Squirrel alone ({apart['squirrel']:.1f})" in TEXT
-    assert f"worth {rows['epsilon'].min()} to {rows['epsilon'].max()})" in TEXT
-    assert set(rows["adjacency"]) == {"node_add_remove"}
+    own = f"are {rows['epsilon'].min()} to {rows['epsilon'].max()}"
+    assert f"(its own {own}, node_add_remove, as published, conditional)" in TEXT
+    labels = ["adjacency", "epsilon_basis", "epsilon_status"]
+    assert set(rows[labels].itertuples(index=False, name=None)) == {
+        ("node_add_remove", "as_published", "conditional")
+    }

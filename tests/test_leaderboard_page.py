@@ -105,8 +105,8 @@ def test_what_comes_out_counts_the_cells_of_the_tables(level):
     assert float(told[5]) == max(map(float, gains))
     readme = " ".join((ROOT / "README.md").read_text().split())
     words = {
-        "edge": f"in {more} of {cells} cells at edge level (edge_undirected, proven)",
-        "node": f"in {more or 'none'} of {cells} at node level (participant)",
+        "edge": f"in {more} of {cells} cells at edge level (edge_undirected, δ = 1e-5, proven)",
+        "node": f"(participant, δ = 1e-4, conditional) in {more or 'none'} of {cells}.",
     }
     assert words[level] in readme
 
@@ -126,6 +126,7 @@ def test_the_epoch_that_is_kept_is_as_the_page_says():
     last = {key for key, (rule,) in kept.items() if rule == "last"}
     assert {method for method, level in last if level == "edge"} == {"dpa"}
     assert {method for method, level in last if level == "node"} == {"dpa", "heterpoisson", "sage"}
+    assert "Of DPA-GNN and HeterPoisson, and of GraphSAGE at node level, the last" in SAID
 
 
 def test_the_mlps_epsilon_by_privacy_loss_distributions():

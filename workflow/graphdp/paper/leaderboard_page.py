@@ -105,7 +105,8 @@ def _audited(method: str, level: str, adjacency: str) -> str:
     ]
     if not found:
         return f"not attacked for {adjacency}"
-    return f"{len(found)} claims, at most {100 * max(found):.0f} % reached"
+    claims = "1 claim" if len(found) == 1 else f"{len(found)} claims"
+    return f"{claims}, at most {100 * max(found):.0f} % reached"
 
 
 def said() -> Iterator[str]:
