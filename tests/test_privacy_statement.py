@@ -28,7 +28,9 @@ ROOT = Path(__file__).parent.parent
 TRAIN, EDGES = 19800, 1_685_168
 
 
-def make(method, level, epsilon, grid=({},), calibrate_for="published", **changes):
+def make(
+    method, level, epsilon, grid=({},), calibrate_for="published", accountant="auto", **changes
+):
     """The statements of a cell as the workflow makes them: calibration through JSON and back."""
     its = card(method)
     full = [its.settings(level)(**point).model_dump(exclude_none=True) for point in grid]
@@ -43,6 +45,7 @@ def make(method, level, epsilon, grid=({},), calibrate_for="published", **change
         EDGES,
         "auto",
         calibrate_for,
+        accountant=accountant,
     )
     arguments = {
         "entries": json.loads(json.dumps(entries)),

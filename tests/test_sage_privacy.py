@@ -15,6 +15,7 @@ from scipy.special import logsumexp
 from scipy.stats import beta
 
 from graphdp import cli
+from graphdp.audit.bound import refuted_noise
 from graphdp.coins import Coins
 from graphdp.data.graph import csr_from_edges
 from graphdp.errors import GraphDPError
@@ -28,10 +29,21 @@ from graphdp.paper.labels import method_label
 from graphdp.privacy import accounting, calibrated, sensitivity
 from graphdp.privacy.calibration import calibrate, calibration_plan
 from graphdp.privacy.composition import epsilon_at
-from graphdp.privacy.mechanisms.fixed_size_dpsgd import FixedSizeSteps, fixed_size_log_moment
+from graphdp.privacy.mechanisms.fixed_size_dpsgd import (
+    FixedSizeSteps,
+    KnownDraws,
+    fixed_size_log_moment,
+)
 from graphdp.privacy.mechanisms.gaussian import GaussianTerm
 from graphdp.privacy.mechanisms.pure import pure_log_moment
-from graphdp.privacy.plan import Composition, FixedSizeDPSGD, Plan, PureRelease, Sensitivity
+from graphdp.privacy.plan import (
+    Composition,
+    FixedSizeDPSGD,
+    Plan,
+    PureRelease,
+    Sensitivity,
+    accounted_by,
+)
 from graphdp.privacy.selection import composition_epsilon, search_epsilon
 from graphdp.privacy.statement import statement
 from graphdp.privacy.statement_form import Data, Statement
@@ -375,9 +387,132 @@ def test_node_calibration_never_exceeds_its_target(max_degree, epsilon):
 
 def test_other_accountants_say_that_they_know_no_groups():
     plan = sage_plan("node", num_train=TRAIN, **NODE)
-    for accountant in ("dp_accounting", "pld", "exact"):
+    for accountant in ("dp_accounting", "exact"):
         with pytest.raises(GraphDPError, match=r"use autodp|subsamples"):
             accounting.epsilon(plan, 1.0, 1e-5, accountant)
+
+
+# --- privacy loss distributions, where they are asked for -----------------------------------------
+
+#: Population, batch size, group: one that few batches hold, one of which all are drawn at times,
+#: and one that every batch holds some of.
+DRAWS = [(2031, 256, 101), (20, 7, 4), (12, 10, 5)]
+
+
+def drawn(sampling):
+    """Chance of each number of a group in a batch, by counting batches."""
+    population, batch, group = sampling
+    ways = {
+        k: math.comb(group, k) * math.comb(population - group, batch - k)
+        for k in range(group + 1)
+        if 0 <= batch - k <= population - group
+    }
+    return {k: way / math.comb(population, batch) for k, way in ways.items()}
+
+
+@pytest.mark.parametrize("sampling", DRAWS)
+@pytest.mark.parametrize("noise", [0.3, 1.0, 4.0])
+def test_the_divergence_of_known_draws_is_the_mean_over_batches(sampling, noise):
+    """Against batches counted one by one and the Gaussian's own δ."""
+    epsilons = np.array([0.0, 0.01, 0.3, 1.0, 3.0, 10.0])
+    expected = [
+        sum(
+            chance * accounting.gaussian_delta(k / (sampling[2] * noise), epsilon)
+            for k, chance in drawn(sampling).items()
+            if k
+        )
+        for epsilon in epsilons
+    ]
+    found = KnownDraws(*sampling, noise).delta(epsilons)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-300)
+
+
+@pytest.mark.parametrize("sampling", DRAWS)
+def test_one_step_as_a_distribution_is_its_divergence_rounded_up(sampling):
+    """Up on the pessimistic grid, down on the other, both near it."""
+    term = FixedSizeSteps(((sampling, 1),))
+    epsilons = np.array([0.0, 0.05, 0.5, 2.0])
+    exact = KnownDraws(*sampling, 0.6).delta(epsilons)
+    ((above, one),) = term.loss_distributions(0.6, 1e-3)
+    ((below, _),) = term.loss_distributions(0.6, 1e-3, pessimistic=False)
+    high, low = (np.array(of.get_delta_for_epsilon(epsilons)) for of in (above, below))
+    assert one == 1 and (high >= exact * (1 - 1e-9)).all() and (low <= exact * (1 + 1e-9)).all()
+    np.testing.assert_allclose(high, exact, rtol=3e-3)
+    np.testing.assert_allclose(low, exact, rtol=3e-2)
+
+
+def test_two_batches_as_distributions_against_every_pair_of_them():
+    """Composed: 2 rounds are one Gaussian for each pair of draws, of the root of both squares."""
+    sampling, noise = DRAWS[1], 0.8
+    plan = rounds(sampling, 2)
+    chances = drawn(sampling)
+    exact = {
+        epsilon: sum(
+            p * q * accounting.gaussian_delta(math.hypot(j, k) / (sampling[2] * noise), epsilon)
+            for j, p in chances.items()
+            for k, q in chances.items()
+            if j or k
+        )
+        for epsilon in (0.1, 1.0, 2.5)
+    }
+    for epsilon, expected in exact.items():
+        found = accounting.delta(plan, noise, epsilon, "pld")
+        assert expected <= found <= 1.003 * expected
+
+
+def rounds(sampling, steps):
+    population, batch, group = sampling
+    clip = sensitivity.clipped_group_gradient_sum(group, 1.0)
+    made = FixedSizeDPSGD("gradients", population, batch, group, steps, clip, "training")
+    return Plan("sage", "node", "participant", "corrected", "conditional", ("a",), False, (made,))
+
+
+@pytest.mark.parametrize("sampling", DRAWS)
+def test_no_gradients_exceed_the_divergence_of_known_draws(sampling):
+    """Worlds that it bounds: gradients of one direction, which turn round in the other world, so
+    that only the batch's draws are hidden. Their divergence comes near it, and never above it."""
+    noise, chances = 0.7, drawn(sampling)
+    # A step's two worlds as mixtures: k of the group have moved the sum from -k C to k C.
+    shifts = np.array(list(chances)) / (sampling[2] * noise)
+    weights = np.array(list(chances.values()))
+    x = np.linspace(-12, 12, 200_001)
+    up, down = (
+        sum(
+            w * np.exp(-((x - sign * s / 2) ** 2) / 2) / math.sqrt(2 * math.pi)
+            for w, s in zip(weights, shifts, strict=True)
+        )
+        for sign in (1, -1)
+    )
+    epsilons = np.array([0.0, 0.1, 0.5, 1.5])
+    bound = KnownDraws(*sampling, noise).delta(epsilons)
+    worlds = np.array(
+        [np.maximum(up - math.exp(e) * down, 0).sum() * (x[1] - x[0]) for e in epsilons]
+    )
+    assert (worlds <= bound * (1 + 1e-6) + 1e-12).all()
+    assert worlds[0] == pytest.approx(bound[0], rel=1e-4)  # at ε = 0 its sign tells the world
+
+
+@pytest.mark.parametrize("max_degree", [10, 100])
+def test_node_calibration_by_privacy_loss_distributions(max_degree):
+    """Less noise than by Rényi DP, which can only be looser; the same plan otherwise."""
+    setting = NODE | {"max_degree": max_degree}
+    plan = by_name("node", setting, TRAIN)["corrected", "participant"]
+    (asked,) = accounted_by("pld", [plan])
+    for epsilon in (1.0, 8.0):
+        loose, found = (calibrate(one, epsilon, 1e-5) for one in (plan, asked))
+        assert 0.999 * epsilon <= found.epsilon <= epsilon
+        assert [e.accountant for e in found.accounting] == ["pld", "autodp_rdp"]
+        assert found.accounting[1].epsilon > 1.02 * epsilon
+        assert 1.02 < loose.noise_multiplier / found.noise_multiplier < 1.15
+        assert found.plan.mechanisms == plan.mechanisms
+        fewer = accounting.epsilon(asked, found.noise_multiplier * 0.999, 1e-5)
+        assert fewer > epsilon
+
+
+def test_no_audit_takes_known_draws_for_the_worst_worlds():
+    plan = by_name("node", NODE, TRAIN)["corrected", "participant"]
+    with pytest.raises(GraphDPError, match="no trade-off is known"):
+        refuted_noise(plan, 1e-5, lambda losses, allowed: False)
 
 
 @pytest.mark.parametrize("perturbation", ["asymmetric", "edge_rand", "lap_graph"])

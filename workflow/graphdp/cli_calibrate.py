@@ -25,7 +25,7 @@ from graphdp.privacy.calibration import (
     default_delta,
     needs_more,
 )
-from graphdp.privacy.plan import Plan
+from graphdp.privacy.plan import ASKED, Plan, accounted_by
 from graphdp.privacy.protection import (
     KINDS,
     LEVELS,
@@ -71,6 +71,12 @@ def add_options(command: argparse.ArgumentParser) -> None:
         default="published",
         help="the analysis that meets the target: the method's own (default), or the corrected "
         "one that private releases are held to",
+    )
+    command.add_argument(
+        "--accountant",
+        choices=ASKED,
+        default="auto",
+        help="pld: sampled rounds by privacy loss distributions, with less noise than Rényi DP's",
     )
     group = command.add_argument_group("hyperparameters that the plan reads")
     for name, option in options().items():
@@ -123,6 +129,7 @@ def _plan(arguments: argparse.Namespace, chosen: dict[str, Any] | None = None) -
     setting = _setting(its, level, fields, given) if fields else {}
     try:
         plans = registry.analyses(its.name, level, its.plan(level, setting), arguments.train_nodes)
+        plans = accounted_by(arguments.accountant, plans)
     except GraphDPError as error:
         if arguments.train_nodes is None and "num_train" in str(error):
             raise GraphDPError(f"{where}: give --train-nodes") from None

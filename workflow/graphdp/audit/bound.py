@@ -186,7 +186,7 @@ def refuted_noise(
     composition = plan.composition
     if composition.is_empty or composition.unnoised:
         raise GraphDPError(f"{plan.method}, {plan.level} level: the plan has no noise to audit")
-    if any("pld" not in term.accountants for term in composition.terms):
+    if any("pld" not in term.accountants or not term.tight for term in composition.terms):
         raise GraphDPError(
             f"{plan.method}, {plan.level} level: no trade-off is known; use lower_bound"
         )

@@ -27,8 +27,9 @@ LEAST_SHARE = 0.99
 MOST_ROUNDS = 10_000_000
 #: Noise multipliers outside this range mean that the target cannot be met in earnest.
 _LEAST_NOISE, _MOST_NOISE = 1e-6, 1e9
-#: From the noise of a sketch on, which is near the one that is sought.
-_FROM_SKETCH = 1.01
+#: From the noise of a sketch on, which is near the one that is sought, or of Rényi DP, somewhat
+#: above it.
+_FROM_SKETCH, _FROM_RENYI = 1.01, 1.08
 #: The ε of a sketch is at most that of its plan up to this factor, for the rounding of both.
 _SKETCH_ERROR = 1.0001
 #: Accountants by Fourier transforms, whose last digits depend on the processor. The noise names the
@@ -210,6 +211,13 @@ def calibrate(
         stride, start = min(term.stride for term in composition.terms), 1.0
         if composition.sketch != composition:
             stride, start = _FROM_SKETCH, _sketched_noise(plan, aim, delta)
+        elif composition.asks_pld and accounting.second(composition) == "autodp_rdp":
+            stride, start = (
+                _FROM_RENYI,
+                _smallest_noise(
+                    cache(lambda x: accounting.epsilon(plan, x, delta, "autodp_rdp")), aim, what
+                ),
+            )
         noise = _smallest_noise(
             cache(lambda x: accounting.epsilon(plan, x, delta)), aim, what, stride, start
         )
@@ -351,9 +359,13 @@ def _account(
         entries = _account_renyi(plan, noise, delta)
     elif own == "dp_accounting":
         value, order = accounting.google_rdp_epsilon(composition, noise, delta)
-        entries = [_entry(own, value, composition.method, order)]
+        entries = [_entry(own, value, accounting.how(composition), order)]
     else:
-        entries = [_entry(own, accounting.epsilon(plan, noise, delta, own), composition.method)]
+        value = accounting.epsilon(plan, noise, delta, own)
+        entries = [_entry(own, value, accounting.how(composition))]
+    if own == "pld" and other == "autodp_rdp":
+        loose, order = accounting.autodp_rdp_epsilon(composition, noise, delta)
+        entries.append(_entry(other, loose, "Rényi DP, looser: cross-check", order))
     if other == "renyi":
         loose = accounting.epsilon(plan, noise, delta, other)
         entries.append(
@@ -373,7 +385,7 @@ def _account_renyi(plan: Plan, noise: float, delta: float) -> list[AccountedEpsi
     """By autodp, by the closed form if all is Gaussian, and by dp-accounting if it knows all."""
     composition = plan.composition
     ours, order = accounting.autodp_rdp_epsilon(composition, noise, delta)
-    method = composition.method
+    method = accounting.how(composition)
     if composition.is_gaussian:
         method = "Rényi DP, looser: for the cross-check only"
         exact = accounting.epsilon(plan, noise, delta, "autodp")

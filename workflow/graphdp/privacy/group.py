@@ -47,13 +47,12 @@ from typing import Any
 import numpy as np
 
 from graphdp.errors import GraphDPError
+from graphdp.privacy import mirrored_loss
 
 #: A step's chance of more group members in a batch than are followed; it is added to its δ.
 _TAIL = 1e-20
 #: Chance that the noise of a step is farther out than the grid of losses reaches; added to its δ.
 _BEYOND = 1e-18
-#: The grid of losses is this fine (in intervals) around 0 and 16 times coarser farther out.
-_FINE, _COARSE = 4096, 16
 
 
 class Pair:
@@ -159,34 +158,10 @@ def privacy_loss(
 ) -> Any:
     """The privacy loss distribution of one step, as dp-accounting's `PrivacyLossDistribution`.
 
-    Pessimistic: the line through the divergences at the grid's points lies above the true ones
-    ("connect the dots", Doroshenko et al. 2022), and what lies beyond the grid counts as δ. Not
-    pessimistic, for audits: losses are rounded down to the grid, so that no δ is above the true one
-    by more than rounding. Arguments as `Pair`; interval: width of the grid of losses.
+    By `mirrored_loss`; not pessimistic for audits. Arguments as `Pair`; interval: width of the grid
+    of losses.
     """
-    from dp_accounting.pld import pld_pmf
-    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
-
     pair = Pair(rate, group_size, shift)
-    last = max(1, math.ceil(pair.largest_loss() / interval))
     if not pessimistic:
-        above = pair.chance_above(np.arange(last + 1) * interval)
-        # What lies beyond the last point counts as if it were there; below the first, not at all.
-        chances = -np.diff(np.append(above, 0.0))
-        return PrivacyLossDistribution(
-            pld_pmf.DensePLDPmf(interval, -last, np.maximum(chances, 0.0), 0.0, False)
-        )
-    grid = np.arange(min(last, _FINE) + 1)
-    if last > _FINE:
-        far = np.arange(_FINE + _COARSE, last + 2 * _COARSE, _COARSE)
-        grid = np.concatenate([grid, far])
-    deltas = np.minimum.accumulate(pair.delta(grid * interval))
-    # The mirror image: H(e^-ε) = 1 - e^-ε + e^-ε H(e^ε).
-    shrink = np.exp(-grid[:0:-1] * interval)
-    mirrored = -np.expm1(-grid[:0:-1] * interval) + shrink * deltas[:0:-1]
-    places = np.concatenate([-grid[:0:-1], grid])
-    values = np.clip(np.concatenate([mirrored, deltas]), 0.0, 1.0)
-    values = np.minimum.accumulate(values)
-    return PrivacyLossDistribution(
-        pld_pmf.create_pmf_pessimistic_connect_dots(interval, places, values)
-    )
+        return mirrored_loss.rounded_down(pair.chance_above, pair.largest_loss(), interval)
+    return mirrored_loss.rounded_up(pair.delta, pair.largest_loss(), interval)

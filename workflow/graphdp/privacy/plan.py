@@ -14,7 +14,8 @@ The kinds of mechanism are the files of `graphdp.privacy.mechanisms`.
 """
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from graphdp.privacy import mechanisms
@@ -50,6 +51,7 @@ from graphdp.privacy.protection import (
 
 #: The mechanisms that the methods of this project use, from their own files.
 __all__ = [
+    "ASKED",
     "BASES",
     "STATUSES",
     "ClaimedLaplace",
@@ -71,11 +73,14 @@ __all__ = [
     "SubGraphLaplace",
     "UnnoisedRelease",
     "WithoutReplacementDPSGD",
+    "accounted_by",
     "dpsgd_rounds",
 ]
 
 BASES = ("as_published", "as_implemented", "corrected")
 STATUSES = ("proven", "conditional", "refuted")
+#: The accountants that a plan can ask for.
+ASKED = ("auto", "pld")
 
 
 @dataclass(frozen=True)
@@ -83,9 +88,11 @@ class Composition:
     """A plan reduced to what determines its ε: the order and the names of mechanisms do not.
 
     terms: one `Term` for each way of releasing, in their own order whatever the order given.
+    accountant: the one that is asked for, as a plan has it.
     """
 
     terms: tuple[Term, ...] = ()
+    accountant: str = "auto"
 
     def __post_init__(self) -> None:
         merged: dict[type, Term] = {}
@@ -109,6 +116,11 @@ class Composition:
     def unnoised(self) -> bool:
         """Whether something is released without noise."""
         return self.least_epsilon == math.inf
+
+    @property
+    def asks_pld(self) -> bool:
+        """Whether privacy loss distributions are asked for."""
+        return self.accountant == "pld"
 
     @property
     def is_gaussian(self) -> bool:
@@ -159,19 +171,19 @@ class Composition:
         return any(term.relation == "add_or_remove_one" for term in self.terms)
 
     @property
-    def method(self) -> str:
-        """How the primary accountant composes it, in words; "" for what composes exactly."""
-        return "; ".join(dict.fromkeys(term.method for term in self.terms if term.method))
+    def replacing(self) -> "Composition":
+        """The same for a replaced record, by privacy loss distributions; see `Term.replacing`."""
+        return replace(self, terms=tuple(term.replacing for term in self.terms))
 
     @property
     def sketch(self) -> "Composition":
         """The same of quicker terms, or the composition itself."""
-        return Composition(tuple(term.sketch for term in self.terms))
+        return replace(self, terms=tuple(term.sketch for term in self.terms))
 
     @property
     def lasting(self) -> "Composition":
         """What is left of it under infinite noise."""
-        return Composition(tuple(term for term in self.terms if term.least_epsilon > 0))
+        return replace(self, terms=tuple(t for t in self.terms if t.least_epsilon > 0))
 
 
 @dataclass(frozen=True)
@@ -188,6 +200,8 @@ class Plan:
     own_row_covered: whether the protected node's own row of a released matrix is covered; None
         where the question does not arise (no matrix is released, or an edge is protected).
     mechanisms: what is released, in order.
+    accountant: one of `ASKED`: "auto" for whichever accountant comes first of those that know
+        all releases, "pld" for privacy loss distributions, where these do.
 
     A plan whose mechanisms release nothing has ε = 0 exactly.
 
@@ -202,6 +216,7 @@ class Plan:
     assumptions: tuple[str, ...]
     own_row_covered: bool | None
     mechanisms: tuple[Mechanism, ...]
+    accountant: str = "auto"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "assumptions", tuple(self.assumptions))
@@ -209,6 +224,7 @@ class Plan:
         require(bool(self.method), "the plan has no method; give the method's name")
         check_level("level", self.level)
         one_of("basis", self.basis, BASES)
+        one_of("accountant", self.accountant, ASKED)
         if not is_private(self.level):
             require(
                 self.adjacency == "" and self.status == "",
@@ -236,21 +252,29 @@ class Plan:
 
     @property
     def composition(self) -> Composition:
-        """The plan's mechanisms, reduced to what determines ε."""
+        """The plan's mechanisms and accountant, reduced to what determines ε."""
         released = (m for m in self.mechanisms if not m.releases_nothing)
-        return Composition(tuple(term for mechanism in released for term in mechanism.terms()))
+        terms = tuple(term for mechanism in released for term in mechanism.terms())
+        return Composition(terms, self.accountant)
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON object; `Plan.from_dict` gives back an equal plan."""
         value = asdict(self) | {"assumptions": list(self.assumptions)}
         value["mechanisms"] = [mechanisms.to_dict(m) for m in self.mechanisms]
+        if self.accountant == "auto":  # as most have it
+            del value["accountant"]
         return value
 
     @classmethod
     def from_dict(cls, value: dict[str, Any]) -> "Plan":
         """The plan that `to_dict` wrote. Raises GraphDPError on unknown or missing keys."""
         parts = tuple(map(mechanisms.from_dict, value.get("mechanisms", ())))
-        return mechanisms.build(cls, value | {"mechanisms": parts})
+        return mechanisms.build(cls, {"accountant": "auto"} | value | {"mechanisms": parts})
+
+
+def accounted_by(accountant: str, plans: Iterable[Plan]) -> tuple[Plan, ...]:
+    """The same plans, with one accountant asked for."""
+    return tuple(replace(plan, accountant=accountant) for plan in plans)
 
 
 def dpsgd_rounds(num_train: int, batch_size: int, epochs: int) -> tuple[float, int]:

@@ -18,7 +18,7 @@ from graphdp.privacy.assumptions import (
     of_release,
 )
 from graphdp.privacy.composition import epsilon_at
-from graphdp.privacy.plan import Plan
+from graphdp.privacy.plan import Plan, accounted_by
 from graphdp.privacy.protection import (
     Words,
     delta_fault,
@@ -115,7 +115,7 @@ def statement(
     needs another split, and when `entry` is not among those tried.
     """
     plan = Plan.from_dict(entry["plan"])
-    own = analyses(entry["settings"], entry["num_train"])
+    own = accounted_by(plan.accountant, analyses(entry["settings"], entry["num_train"]))
     if plan not in own:
         raise GraphDPError(
             f"{method}: the calibration's plan is none that the method states today; "
@@ -318,8 +318,11 @@ def _account(analysis: Plan, reference: Plan, noise: float, delta: float | None)
     elif composition.is_gaussian:
         method = "exact Gaussian: Balle and Wang 2018, Theorem 8"
     else:
-        accountant, method = accounting.primary(composition), composition.method
-        if analysis.adjacency == "node_replace" and composition.adds_or_removes:
+        replaced = analysis.adjacency == "node_replace" and composition.adds_or_removes
+        if replaced and composition.asks_pld:
+            composition, replaced = composition.replacing, False
+        accountant, method = accounting.primary(composition), accounting.how(composition)
+        if replaced:
             method += ", as removal and addition (group privacy)"
     renyi = accountant == "autodp"
     return AccountingEntry(

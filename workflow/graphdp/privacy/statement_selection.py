@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphdp.privacy import accounting, selection
-from graphdp.privacy.composition import Parts, adjacent_epsilon, parts
-from graphdp.privacy.plan import Plan
+from graphdp.privacy.composition import Parts, adjacent_epsilon, by_renyi, parts
+from graphdp.privacy.plan import Plan, accounted_by
 from graphdp.privacy.protection import edges_alone
 from graphdp.privacy.statement_form import SelectionEntry
 
@@ -73,7 +73,8 @@ def select(
                 source=selection.COMPOSITION_SOURCE,
             )
         )
-        charged = adjacent_epsilon(analysis.adjacency, search, models, delta)
+        if len(models) > 1:  # a search is read in Rényi DP
+            charged = adjacent_epsilon(analysis.adjacency, search, by_renyi(models), delta)
         numeric = any(accounting.by_quadrature(part) for model in models for part, _ in model)
         entries.append(
             SelectionEntry(
@@ -99,7 +100,7 @@ def _parts_under(analysis: Plan, entry: dict[str, Any], analyses: Analyses) -> P
     None if it has no such analysis, so that nothing is known of a search that includes it.
     """
     reference = Plan.from_dict(entry["plan"])
-    own = analyses(entry["settings"], entry["num_train"])
+    own = accounted_by(reference.accountant, analyses(entry["settings"], entry["num_train"]))
     kind = analysis.basis, analysis.adjacency
     same = next((plan for plan in own if (plan.basis, plan.adjacency) == kind), None)
     if same is None and analysis.basis == "as_implemented" and own[0].status != "refuted":

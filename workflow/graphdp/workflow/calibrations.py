@@ -18,7 +18,7 @@ from graphdp.privacy.calibration import (
     default_delta,
 )
 from graphdp.privacy.composition import epsilon_at
-from graphdp.privacy.plan import Plan
+from graphdp.privacy.plan import Plan, accounted_by
 from graphdp.privacy.protection import (
     AT_MOST,
     TRAIN_POWER,
@@ -78,8 +78,9 @@ def _sha256(text: str) -> str:
 def of_block(block: Block, study: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The entries that a block of seeds reads, from those that are kept or made now.
 
-    study: `settings` (of the cell's plan), `delta`, `calibrate_for`, and of what is kept `cache`
-    (its folder) and `accounting` (the digest of `stages.ACCOUNTING`). Raises as `calibrate_cell`.
+    study: `settings` (of the cell's plan), `delta`, `calibrate_for`, `accountant`, and of what is
+    kept `cache` (its folder) and `accounting` (the digest of `stages.ACCOUNTING`). Raises as
+    `calibrate_cell`.
     """
     return calibrate_cell(
         block.dataset,
@@ -94,6 +95,7 @@ def of_block(block: Block, study: Mapping[str, Any]) -> list[dict[str, Any]]:
         block.graph.num_nodes,
         Kept(study["cache"], study["accounting"]),
         block.release,
+        study["accountant"],
     )
 
 
@@ -110,6 +112,7 @@ def calibrate_cell(
     num_nodes: int | None = None,
     kept: Kept | None = None,
     release: str = "reproduction",
+    accountant: str = "auto",
 ) -> list[dict[str, Any]]:
     """Calibrate every plan setting x number of training nodes of a cell.
 
@@ -122,7 +125,7 @@ def calibrate_cell(
     entries: `dataset`, `settings`, `num_train`, what `Calibration.to_dict` gives and, as
     `epsilons`, what this noise is worth under every analysis of the method. num_nodes: nodes of the
     graph; with it a degree bound that bounds nothing is refused. kept: earlier calibrations.
-    release: "reproduction" or "private".
+    release: "reproduction" or "private". accountant: the plans', which see.
     Raises `GraphDPError` as `calibrate` does, and if δ is not below 1 / number of protected units
     (a published analysis has it stand in its statement, but for a private release: the number is
     that of the data, and so is whether a warning is there).
@@ -141,7 +144,7 @@ def calibrate_cell(
                 "with its square root; set max_degree to at most that"
             )
         for num_train in sorted(set(num_trains)):
-            plans = analyses(method, level, setting, num_train)
+            plans = accounted_by(accountant, analyses(method, level, setting, num_train))
             chosen = calibration_plan(plans, calibrate_for)
             own_delta = None
             if is_private(level):

@@ -291,6 +291,7 @@ class Grid:
             "settings": plan_settings,
             "delta": study.delta,
             "calibrate_for": study.calibrated_for(experiment),
+            "accountant": study.accountant,
         } | self._released
 
     def _noise_of(self, unit: Unit) -> dict[str, Any]:
@@ -340,6 +341,7 @@ class Grid:
             "epsilon": cell.epsilon,
             "settings": _plan_settings(cell),
             "calibrate_for": self.study.calibrated_for(cell.experiment),
+            "accountant": self.study.accountant,
             "nodes_per_class": cell.nodes_per_class,
         }
 

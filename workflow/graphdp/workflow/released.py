@@ -20,10 +20,10 @@ def calibrate_study_cell(
 ) -> list[dict[str, Any]]:
     """The entries of one cell of a study.
 
-    cell: `dataset`, `method`, `level`, `epsilon`, `settings` (of its plan), `calibrate_for` and, of
-    an attacked cell, `nodes_per_class`. study: has `study_seed`, `split` (the rule), `seeds` (of
-    distinct splits), `train_nodes` (as announced, or None) and `delta`. secret: names the streams
-    of a private release. Raises as `calibrate_cell`.
+    cell: `dataset`, `method`, `level`, `epsilon`, `settings` (of its plan), `calibrate_for`,
+    `accountant` and, of an attacked cell, `nodes_per_class`. study: has `study_seed`, `split` (the
+    rule), `seeds` (of distinct splits), `train_nodes` (as announced, or None) and `delta`. secret:
+    names the streams of a private release. Raises as `calibrate_cell`.
     """
     if study.train_nodes:
         num_trains = [study.train_nodes]
@@ -46,6 +46,7 @@ def calibrate_study_cell(
         graph.num_nodes,
         kept,
         "private" if secret else "reproduction",
+        cell["accountant"],
     )
 
 

@@ -15,7 +15,8 @@ Accountants (the name goes into every artefact):
 - "published": a theorem's Rényi divergences, at the orders that its authors' code takes.
 
 An accountant adds up what a plan's terms (`graphdp.privacy.mechanisms`) say of themselves, and each
-term names the accountants that know it. `primary` is the first of `PRIMARY` that knows all of them.
+term names the accountants that know it. `primary` is the one that the plan asks for, or else the
+first of `PRIMARY`, that knows all of them; Gaussian releases alone compose exactly in any case.
 The ε of pure releases alone is their sum, whichever accountant is asked.
 
 All of them assume that adding or removing one unit (or replacing it, where a term says so) changes
@@ -93,6 +94,7 @@ __all__ = [
     "gaussian_delta",
     "gaussian_epsilon",
     "google_rdp_epsilon",
+    "how",
     "knows",
     "least_epsilon",
     "library",
@@ -153,7 +155,9 @@ def primary(composition: Composition) -> str:
 
     Raises GraphDPError if no accountant knows all of its terms together.
     """
-    for accountant in PRIMARY:
+    exact = composition.is_gaussian or composition.is_pure
+    asked = ["pld"] if composition.asks_pld and not exact else []
+    for accountant in [*asked, *PRIMARY]:
         if knows(accountant, composition):
             return accountant
     kinds = " and ".join(term.what for term in composition.terms)
@@ -162,8 +166,18 @@ def primary(composition: Composition) -> str:
 
 def second(composition: Composition) -> str | None:
     """The accountant that checks the primary one of such a composition; None if none can."""
-    accountant = PRIMARY[primary(composition)]
-    return accountant if accountant and knows(accountant, composition) else None
+    own = primary(composition)
+    others = [PRIMARY[own]] if PRIMARY[own] else []
+    if own == "pld":  # asked for, of what Rényi DP knows as well
+        others.append("autodp_rdp")
+    return next((other for other in others if knows(other, composition)), None)
+
+
+def how(composition: Composition) -> str:
+    """How the primary accountant composes it, in words; "" for what composes exactly."""
+    by_pld = primary(composition) == "pld"
+    words = ((by_pld and term.method_by_pld) or term.method for term in composition.terms)
+    return "; ".join(dict.fromkeys(filter(None, words)))
 
 
 def epsilon(
@@ -274,9 +288,9 @@ def cross_check(plan: Plan, noise_multiplier: float, delta: float) -> tuple[floa
 
     autodp and dp-accounting, both in Rényi DP at equal orders, may not differ by more than
     `AGREEMENT` relative to the larger. An ε of both below `AGREEMENT` passes: down there
-    dp-accounting bounds δ through the KL divergence, which autodp does not. Of "pld" and "renyi"
-    the second may only be looser. Where no second accountant knows the plan, the one ε is given
-    twice.
+    dp-accounting bounds δ through the KL divergence, which autodp does not. Of "pld" and a Rényi
+    accountant the second may only be looser. Where no second accountant knows the plan, the one ε
+    is given twice.
 
     Raises GraphDPError with both numbers when they disagree.
     """
@@ -286,7 +300,7 @@ def cross_check(plan: Plan, noise_multiplier: float, delta: float) -> tuple[floa
         value = epsilon(plan, noise_multiplier, delta, own)
         return value, value
     if own == "pld":
-        return _check_distribution(plan, noise_multiplier, delta)
+        return _check_distribution(plan, noise_multiplier, delta, other)
     google = epsilon(plan, noise_multiplier, delta, "dp_accounting")
     if google in (0.0, math.inf) or composition.is_pure:
         ours = epsilon(plan, noise_multiplier, delta, "autodp_rdp")
@@ -302,13 +316,15 @@ def cross_check(plan: Plan, noise_multiplier: float, delta: float) -> tuple[floa
     return ours, google
 
 
-def _check_distribution(plan: Plan, noise_multiplier: float, delta: float) -> tuple[float, float]:
+def _check_distribution(
+    plan: Plan, noise_multiplier: float, delta: float, other: str
+) -> tuple[float, float]:
     tight = epsilon(plan, noise_multiplier, delta, "pld")
-    loose = epsilon(plan, noise_multiplier, delta, "renyi")
+    loose = epsilon(plan, noise_multiplier, delta, other)
     if not tight <= loose * (1 + AGREEMENT) + AGREEMENT:
         raise GraphDPError(
             f"the accountants disagree at noise multiplier {noise_multiplier:g}, delta {delta:g}: "
-            f"pld says epsilon {tight:.9g} and renyi {loose:.9g}, which can only be larger; "
+            f"pld says epsilon {tight:.9g} and {other} {loose:.9g}, which can only be larger; "
             "trust neither"
         )
     return tight, loose

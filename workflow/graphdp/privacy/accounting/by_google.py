@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from graphdp.errors import GraphDPError
@@ -169,12 +170,8 @@ def _refined(epsilon_with: Callable[[float], float]) -> float:
     return found
 
 
-def parts_pld(parts: Parts, interval: float = PLD_INTERVAL) -> Any:
-    """The privacy loss distribution of releases with a noise multiplier each, in bins of a width.
-
-    Returns dp-accounting's `PrivacyLossDistribution`. Raises GraphDPError for a noise below
-    `PLD_LEAST_NOISE`. All terms must be known to "pld".
-    """
+@lru_cache(maxsize=8)  # ε at many δ is read from one
+def _parts_pld(parts: tuple[tuple[Composition, float], ...], interval: float) -> Any:
     from dp_accounting.pld import privacy_loss_distribution as distribution
 
     total = distribution.identity(interval)
@@ -186,6 +183,15 @@ def parts_pld(parts: Parts, interval: float = PLD_INTERVAL) -> Any:
                     step = step.self_compose(count, _PLD_TRUNCATION)
                 total = total.compose(step, _PLD_TRUNCATION)
     return total
+
+
+def parts_pld(parts: Parts, interval: float = PLD_INTERVAL) -> Any:
+    """The privacy loss distribution of releases with a noise multiplier each, in bins of a width.
+
+    Returns dp-accounting's `PrivacyLossDistribution`. Raises GraphDPError for a noise below
+    `PLD_LEAST_NOISE`. All terms must be known to "pld".
+    """
+    return _parts_pld(tuple(parts), interval)
 
 
 def _has_events(composition: Composition) -> bool:

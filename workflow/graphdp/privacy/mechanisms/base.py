@@ -100,6 +100,11 @@ class Term:
     relation: ClassVar[str] = ""
     #: How its primary accountant composes it, in words; "" if there is nothing to add.
     method: ClassVar[str] = ""
+    #: The same of privacy loss distributions, where they are asked for and not primary as it is.
+    method_by_pld: ClassVar[str] = ""
+    #: Whether its privacy losses are those of two worlds that it can be in: what an audit finds for
+    #: one noise then holds for its ε at that noise. Else they bound them.
+    tight: ClassVar[bool] = True
     #: Factor by which calibration moves the noise until it brackets the root.
     stride: ClassVar[float] = 4.0
     #: So many unsampled Gaussian releases it is exactly; None if it is something else.
@@ -120,6 +125,12 @@ class Term:
     @property
     def sketch(self) -> "Term":
         """A term that is quicker to read, with an ε of at most this one's and near it."""
+        return self
+
+    @property
+    def replacing(self) -> "Term":
+        """The term for a replaced record, where its own is for one that is added or removed and the
+        noise is a multiple of what a replaced one moves; itself where it holds for both."""
         return self
 
     def plus(self, other: Self) -> Self:

@@ -27,15 +27,94 @@ class FixedSizeSteps(Steps):
 
     place: ClassVar[int] = 3
     what: ClassVar[str] = "fixed-size samples that move a group of records"
-    accountants: ClassVar[tuple[str, ...]] = ("autodp", "autodp_rdp")
+    accountants: ClassVar[tuple[str, ...]] = ("autodp", "autodp_rdp", "pld")
+    tight: ClassVar[bool] = False
     #: Computed here and not by a library.
     method: ClassVar[str] = "Rényi DP; fixed-size samples: own sum of Daigavane et al. 2021"
+    method_by_pld: ClassVar[str] = "privacy loss distribution of fixed-size samples, known draws"
 
     def log_moment(self, noise: float) -> Curve:
         """By `fixed_size_log_moment`."""
         return lambda order: sum(
             count * fixed_size_log_moment(sampling, noise, order) for sampling, count in self.steps
         )
+
+    def loss_distributions(
+        self, noise: float, interval: float, pessimistic: bool = True
+    ) -> list[tuple[Any, int]]:
+        """As the base class says."""
+        from graphdp.privacy import mirrored_loss
+
+        build = mirrored_loss.rounded_up if pessimistic else mirrored_loss.rounded_down
+        found = []
+        for sampling, count in self.steps:
+            draws = KnownDraws(*sampling, noise)
+            of_loss = draws.delta if pessimistic else draws.chance_above
+            found.append((build(of_loss, draws.largest_loss, interval), count))
+        return found
+
+
+class KnownDraws:
+    """What bounds a step of `FixedSizeDPSGD` for every δ: the number of differing records drawn, ρ,
+    is told with the noisy sum.
+
+    Given the batch the two sums are Gaussians at most μ = ρ / (G σ) deviations apart, and the
+    hockey-stick divergence is jointly convex: so that of the mixtures over batches is at most its
+    mean, Σ_ρ P(ρ) δ(ε; μ), with δ the Gaussian's (Balle and Wang 2018, Theorem 8). That mean is the
+    divergence of (ρ, N(0, 1)) from (ρ, N(μ, 1)), a pair that is its own mirror image, so that
+    steps add up as privacy losses (Zhu, Dong, Wang 2022, Theorem 10). `fixed_size_log_moment` are
+    the moments of the same pair.
+
+    population, batch_size, group: as `FixedSizeDPSGD`. noise: σ, the noise multiplier, above 0.
+    """
+
+    #: Chance of a farther loss than the largest that is followed; it counts as δ.
+    BEYOND: ClassVar[float] = 1e-18
+
+    def __init__(self, population: int, batch_size: int, group: int, noise: float) -> None:
+        import numpy as np
+
+        changed, log_chances = _hypergeometric(population, batch_size, group)
+        self._chances = np.exp(log_chances)
+        self._shifts = changed / (group * noise)
+
+    @property
+    def largest_loss(self) -> float:
+        """A loss that is exceeded with a chance of at most `BEYOND`."""
+        from scipy.special import ndtri
+
+        far = float(self._shifts[-1])
+        return far * (far / 2 - float(ndtri(self.BEYOND)))
+
+    def delta(self, epsilons: Any) -> Any:
+        """The divergence at e^ε, for an array of ε ≥ 0: Σ_ρ P(ρ) [Φ(a) - e^ε Φ(b)], a and b as in
+        `accounting.gaussian_delta`."""
+        import numpy as np
+        from scipy.special import erfcx, ndtr
+
+        epsilons, total = np.asarray(epsilons, dtype=float), 0.0
+        for chance, shift in zip(self._chances, self._shifts, strict=True):
+            if shift == 0:
+                continue  # the same in both worlds
+            a, b = shift / 2 - epsilons / shift, -shift / 2 - epsilons / shift
+            tail = np.exp(-a * a / 2) / 2
+            left = np.minimum(a, 0.0)
+            first = np.where(a < 0, tail * erfcx(-left / math.sqrt(2)), ndtr(a))
+            total = total + chance * np.maximum(first - tail * erfcx(-b / math.sqrt(2)), 0.0)
+        return np.zeros_like(epsilons) + total
+
+    def chance_above(self, losses: Any) -> Any:
+        """P(loss > l) for l = -losses[::-1] and then losses[1:], increasing from 0: (2k - 1,)."""
+        import numpy as np
+        from scipy.special import ndtr
+
+        losses = np.asarray(losses, dtype=float)
+        losses = np.concatenate([-losses[:0:-1], losses])
+        total = np.zeros_like(losses)
+        for chance, shift in zip(self._chances, self._shifts, strict=True):
+            above = ndtr(shift / 2 - losses / shift) if shift else (losses < 0).astype(float)
+            total += chance * above
+        return total
 
 
 def fixed_size_log_moment(sampling: tuple[int, int, int], noise: float, order: float) -> float:

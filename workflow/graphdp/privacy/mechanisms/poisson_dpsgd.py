@@ -15,6 +15,7 @@ from graphdp.privacy.mechanisms.base import (
     check_rounds,
 )
 from graphdp.privacy.mechanisms.gaussian import GaussianTerm
+from graphdp.privacy.mechanisms.poisson_group_dpsgd import GroupSteps
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,13 @@ class PoissonSteps(Steps):
     accountants: ClassVar[tuple[str, ...]] = ("autodp", "autodp_rdp", "dp_accounting", "pld")
     relation: ClassVar[str] = "add_or_remove_one"
     method: ClassVar[str] = "Rényi DP, Poisson amplification"
+    method_by_pld: ClassVar[str] = "privacy loss distribution, Poisson amplification"
+
+    @property
+    def replacing(self) -> GroupSteps:
+        """A group of one: its gradients before and after have a norm of C, half of what they move
+        the sum by."""
+        return GroupSteps(tuple(((rate, 1, 2.0), count) for rate, count in self.steps))
 
     def log_moment(self, noise: float) -> Curve:
         """By autodp's analytical moments accountant.

@@ -1,0 +1,198 @@
+"""Privacy loss distributions where they are asked for: less noise, and what may not change."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from graphdp import cli, config
+from graphdp.errors import GraphDPError
+from graphdp.methods.registry import analyses
+from graphdp.privacy import accounting
+from graphdp.privacy.accounting.by_google import parts_pld
+from graphdp.privacy.calibration import calibrate, calibration_plan
+from graphdp.privacy.composition import composed_epsilon, epsilon_at, parts
+from graphdp.privacy.plan import Plan, PoissonDPSGD, Sensitivity, accounted_by
+from graphdp.workflow.calibrations import calibrate_cell
+from graphdp.workflow.grid import Grid
+from test_privacy_statement import make
+
+TRAIN, DELTA = 2031, 1e-4
+ROUNDS = {"epochs": 10, "batch_size": 256, "max_grad_norm": 1.0}
+SETTINGS = {
+    "mlp": ROUNDS,
+    "gap": ROUNDS | {"hops": 3, "max_degree": 10, "encoder": True},
+    "progap": ROUNDS | {"depth": 3, "max_degree": 10},
+    "sage": ROUNDS | {"max_degree": 10},
+}
+
+
+def participant(method, accountant="pld"):
+    plans = accounted_by(accountant, analyses(method, "node", SETTINGS[method], TRAIN))
+    return calibration_plan(plans, "corrected"), plans
+
+
+@pytest.mark.parametrize("method", SETTINGS)
+@pytest.mark.parametrize("epsilon", [1.0, 16.0])
+def test_it_needs_less_noise_and_keeps_its_promise(method, epsilon):
+    (own, _), (asked, plans) = participant(method, "auto"), participant(method)
+    loose, found = (calibrate(plan, epsilon, DELTA) for plan in (own, asked))
+    assert [one.accountant for one in found.accounting] == ["pld", "autodp_rdp"]
+    assert 0.999 * epsilon <= found.epsilon <= epsilon < found.accounting[1].epsilon
+    assert 1.05 < loose.noise_multiplier / found.noise_multiplier < 1.11
+    # By the library itself, in bins a tenth as wide: ε is not above the target, nor far below.
+    noise = found.noise_multiplier
+    with_finer = parts_pld([(asked.composition, noise)], 1e-4).get_epsilon_for_delta(DELTA)
+    assert 0.99 * epsilon < with_finer <= epsilon
+    # Of every analysis of the same noise the ε is at most that of Rényi DP.
+    for plan in plans:
+        if plan.composition.unnoised:
+            continue
+        tight = epsilon_at(plan, asked, noise, DELTA)
+        (alike,) = accounted_by("auto", [plan])
+        assert tight <= epsilon_at(alike, own, noise, DELTA) * (1 + 1e-9), plan.adjacency
+
+
+def test_what_composes_exactly_is_not_read_otherwise():
+    """Gaussian releases alone by the closed form, pure ones by their sum, as without asking."""
+    for method, settings in (("gap", {"hops": 2}), ("sage", {"perturbation": "asymmetric"})):
+        for plan in analyses(method, "edge", settings, TRAIN):
+            (asked,) = accounted_by("pld", [plan])
+            if plan.basis == "as_implemented":
+                continue
+            one, other = calibrate(plan, 2.0, 1e-5), calibrate(asked, 2.0, 1e-5)
+            assert one.noise_multiplier == other.noise_multiplier
+            assert one.accounting == other.accounting
+
+
+def test_the_plan_that_is_written_down_says_who_was_asked():
+    (own, _), (asked, _) = participant("gap", "auto"), participant("gap")
+    assert "accountant" not in own.to_dict() and asked.to_dict()["accountant"] == "pld"
+    assert Plan.from_dict(json.loads(json.dumps(asked.to_dict()))) == asked != own
+    assert Plan.from_dict(own.to_dict()) == own
+    with pytest.raises(GraphDPError, match="accountant is 'rdp'; choose one of auto, pld"):
+        accounted_by("rdp", [own])
+
+
+def one_round(rate):
+    clip = Sensitivity(2.0, "2C", "a replaced record")
+    made = (PoissonDPSGD("gradients", rate, 1, clip, "training"),)
+    return Plan("mlp", "node", "node_replace", "corrected", "proven", (), None, made)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.3])
+@pytest.mark.parametrize("noise", [0.5, 1.5])
+def test_a_replaced_record_against_the_two_worlds_themselves(rate, noise):
+    """One round, gradients of 1 and -1: a sum drawn with this record or without, at noise 2σ."""
+    (plan,) = accounted_by("pld", [one_round(rate)])
+    std = 2 * noise
+    x = np.linspace(-1 - 9 * std, 1 + 9 * std, 400_001)
+
+    def density(shift):
+        return np.exp(-((x - shift) ** 2) / (2 * std**2)) / (std * math.sqrt(2 * math.pi))
+
+    up, down = ((1 - rate) * density(0) + rate * density(s) for s in (1, -1))
+    found = epsilon_at(plan, plan, noise, 1e-3)
+    exact = np.maximum(up - math.exp(found) * down, 0).sum() * (x[1] - x[0])
+    assert exact <= 1e-3 * (1 + 1e-6)
+    assert exact == pytest.approx(1e-3, rel=0.01)
+    # By two moves, as without asking, ε is larger, and holds as well.
+    (alike,) = accounted_by("auto", [plan])
+    assert found < epsilon_at(alike, alike, noise, 1e-3)
+
+
+def test_a_replaced_record_where_batches_hold_everyone_is_a_gaussian_release():
+    (plan,) = accounted_by("pld", [one_round(1.0)])
+    exact = accounting.gaussian_epsilon(1 / 0.8, 1e-5)
+    assert epsilon_at(plan, plan, 0.8, 1e-5) == pytest.approx(exact, rel=1e-9)
+    mu = 1 / 0.8
+    delta = ndtr(mu / 2 - exact / mu) - math.exp(exact) * ndtr(-mu / 2 - exact / mu)
+    assert delta == pytest.approx(1e-5, rel=1e-6)
+
+
+def test_several_models_together_are_read_as_one_larger_plan():
+    """Two equal models are one of twice the rounds and releases."""
+    asked, _ = participant("gap")
+    twice = parts(asked, asked, 3.0) * 2
+    both = calibration_plan(
+        accounted_by("pld", analyses("gap", "node", SETTINGS["gap"], TRAIN)), "corrected"
+    )
+    doubled = tuple(
+        type(m)(**{**vars(m), **({"steps": 2 * m.steps} if hasattr(m, "steps") else {"count": 6})})
+        for m in both.mechanisms
+    )
+    larger = Plan(**{**vars(both), "mechanisms": doubled})
+    assert composed_epsilon(twice, DELTA) == pytest.approx(
+        epsilon_at(larger, larger, 3.0, DELTA), rel=1e-3
+    )
+
+
+def test_a_search_is_read_in_renyi_dp_either_way():
+    grid = [{"hops": k} for k in (1, 2)]
+    of_study = {}
+    for accountant in ("auto", "pld"):
+        (entry, *_) = made = make("gap", "node", "4", grid, "corrected", accountant=accountant)
+        assert [one.epsilon for one in entry.accounting if one.adjacency == "participant"] == [
+            pytest.approx(4.0, rel=1e-3)
+        ]
+        of_study[accountant] = made
+    (said,) = {
+        (one.accountant, one.method)
+        for one in of_study["pld"][0].accounting
+        if one.adjacency == "participant"
+    }
+    assert said == ("pld", "privacy loss distribution, Poisson amplification")
+    (replaced,) = [a for a in of_study["pld"][0].accounting if a.adjacency == "node_replace"]
+    assert replaced.method == "privacy loss distribution of groups"
+    assert not any("group privacy" in one.method for one in of_study["pld"][0].accounting)
+    assert any("group privacy" in one.method for one in of_study["auto"][0].accounting)
+    # The noise is less, and the search reads it without loss distributions: its ε is larger.
+    searched = {
+        who: {
+            (one.how, one.adjacency): one.epsilon
+            for one in made[0].selection.entries
+            if one.adjacency == "participant"
+        }
+        for who, made in of_study.items()
+    }
+    key = "random_search", "participant"
+    assert 1.05 < searched["pld"][key] / searched["auto"][key] < 1.2
+    key = "composition", "participant"
+    assert searched["pld"][key] == pytest.approx(searched["auto"][key], rel=0.05)
+
+
+def test_a_study_that_asks_calibrates_with_less_noise():
+    entry = {"method": "mlp", "level": "node", "epsilon": 4}
+    study = {"study": "s", "datasets": ["pubmed"], "experiments": {"a": [entry]}}
+    noises = {}
+    for accountant in ("auto", "pld"):
+        grid = Grid(config.validate(study | {"accountant": accountant}))
+        (cell,) = grid.cells
+        asked = grid.calibrated(cell)
+        (unit,) = (u for u in grid.units.values() if u.calibrated)
+        assert asked["accountant"] == grid.task(unit)["noise"]["accountant"] == accountant
+        (made,) = calibrate_cell(
+            *(asked[name] for name in ("dataset", "method", "level", "epsilon", "settings")),
+            [TRAIN], 5000, DELTA, "corrected", 2708, accountant=asked["accountant"],
+        )  # fmt: skip
+        noises[accountant] = made["noise_multiplier"]
+        (holds,) = [e["epsilon"] for e in made["epsilons"] if e["adjacency"] == "participant"]
+        assert 3.99 < holds <= 4
+    assert 1.05 < noises["auto"] / noises["pld"] < 1.11
+    with pytest.raises(GraphDPError, match=r"accountant.*'auto'.*'pld'"):
+        config.validate(study | {"accountant": "rdp"})
+
+
+def test_the_command_takes_an_accountant(capsys):
+    words = "calibrate mlp --level node --epsilon 8 --delta 1e-5 --train-nodes 19800 --epochs 10"
+    found = {}
+    for accountant in ("auto", "pld"):
+        line = f"{words} --batch-size 256 --accountant {accountant} --json".split()
+        assert cli.main(line) == 0
+        found[accountant] = json.loads(capsys.readouterr().out)
+    assert found["pld"]["accounting"][0]["accountant"] == "pld"
+    assert found["pld"]["noise_multiplier"] < 0.96 * found["auto"]["noise_multiplier"]
+    by_name = {one["accountant"]: one["epsilon"] for one in found["auto"]["accounting"]}
+    assert by_name["pld"] < by_name["autodp"] <= 8
