@@ -14,7 +14,13 @@ from graphdp.privacy import accounting
 from graphdp.privacy.accounting.by_google import parts_pld
 from graphdp.privacy.calibration import calibrate, calibration_plan
 from graphdp.privacy.composition import composed_epsilon, epsilon_at, parts
-from graphdp.privacy.plan import Plan, PoissonDPSGD, Sensitivity, accounted_by
+from graphdp.privacy.plan import (
+    Plan,
+    PoissonDPSGD,
+    PoissonGroupDPSGD,
+    Sensitivity,
+    accounted_by,
+)
 from graphdp.workflow.calibrations import calibrate_cell
 from graphdp.workflow.grid import Grid
 from test_privacy_statement import make
@@ -196,3 +202,54 @@ def test_the_command_takes_an_accountant(capsys):
     assert found["pld"]["noise_multiplier"] < 0.96 * found["auto"]["noise_multiplier"]
     by_name = {one["accountant"]: one["epsilon"] for one in found["auto"]["accounting"]}
     assert by_name["pld"] < by_name["autodp"] <= 8
+
+
+# --- noise for a replaced node --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 16.0])
+def test_noise_for_a_replaced_node_is_that_of_the_same_rounds_of_dpdgc(epsilon):
+    """Its classifier's phase is written down for a replaced record from the start."""
+    plans = accounted_by("pld", analyses("mlp", "node", ROUNDS, TRAIN))
+    plan = calibration_plan(plans, "replaced")
+    assert (plan.adjacency, plan.basis) == ("node_replace", "corrected")
+    found = calibrate(plan, epsilon, DELTA)
+    (rounds,) = plan.mechanisms
+    clip = Sensitivity(1.0, "C", "clipped")
+    rate, steps = rounds.sampling_rate, rounds.steps
+    group = PoissonGroupDPSGD("gradients", rate, steps, 1, clip, 2.0, "classifier")
+    theirs = Plan("test", "node", "node_replace", "corrected", "proven", (), None, (group,))
+    assert found.noise_multiplier == calibrate(theirs, epsilon, DELTA).noise_multiplier
+    assert rounds.noise_std(found.noise_multiplier) == group.noise_std(found.noise_multiplier)
+    assert [one.accountant for one in found.accounting] == ["pld", "renyi"]
+    # By two moves the same noise is worth more ε, and no one else can be asked for this plan.
+    (alike,) = accounted_by("auto", [plan])
+    assert epsilon_at(alike, alike, found.noise_multiplier, DELTA) > 1.1 * epsilon
+    with pytest.raises(GraphDPError, match="ask for accountant pld"):
+        calibrate(alike, epsilon, DELTA)
+
+
+def test_gap_for_a_replaced_node_has_sums_of_its_own_bound():
+    plans = accounted_by("pld", analyses("gap", "node", SETTINGS["gap"], TRAIN))
+    plan = calibration_plan(plans, "replaced")
+    assert plan.adjacency == "node_replace" and plan.status == "conditional"
+    noise = calibrate(plan, 8.0, DELTA).noise_multiplier
+    summed = [m for m in plan.mechanisms if hasattr(m, "sensitivity")]
+    (bound,) = {m.sensitivity.value for m in summed}
+    assert bound == pytest.approx(2 * math.sqrt(10))
+    # The rounds alone, at sampling everyone, and the sums: all Gaussian.
+    steps = sum(m.steps for m in plan.mechanisms if hasattr(m, "steps"))
+    releases = sum(m.count for m in summed)
+    most = accounting.gaussian_epsilon(math.sqrt(steps + releases) / noise, DELTA)
+    least = accounting.gaussian_epsilon(math.sqrt(releases) / noise, DELTA)
+    assert least < epsilon_at(plan, plan, noise, DELTA) <= 8 < most
+
+
+def test_a_method_without_a_replaced_node_says_so(capsys):
+    line = "calibrate heterpoisson --level node --epsilon 2 --delta 1e-5 --train-nodes 15773"
+    line += " --batch-size 4096 --epochs 9 --num-neighbors 1 --calibrate-for replaced"
+    assert cli.main(line.split()) != 0
+    said = capsys.readouterr().err
+    assert "no corrected analysis of a replaced node" in said and said.count("\n") == 1
+    plans = analyses("gap", "edge", {"hops": 2}, TRAIN)
+    assert calibration_plan(plans, "replaced") == calibration_plan(plans, "corrected")

@@ -18,6 +18,7 @@ from graphdp.methods import registry
 from graphdp.methods.card import Card
 from graphdp.methods.options import options, plan_fields, type_of
 from graphdp.privacy.calibration import (
+    CALIBRATE_FOR,
     Calibration,
     calibrate,
     calibration_plan,
@@ -67,10 +68,10 @@ def add_options(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--calibrate-for",
-        choices=("published", "corrected"),
+        choices=CALIBRATE_FOR,
         default="published",
-        help="the analysis that meets the target: the method's own (default), or the corrected "
-        "one that private releases are held to",
+        help="the analysis that meets the target: the method's own (default), the corrected one "
+        "that private releases are held to, or the corrected one of a replaced node",
     )
     command.add_argument(
         "--accountant",
@@ -135,10 +136,15 @@ def _plan(arguments: argparse.Namespace, chosen: dict[str, Any] | None = None) -
             raise GraphDPError(f"{where}: give --train-nodes") from None
         raise
     plan = calibration_plan(plans, arguments.calibrate_for)
-    if arguments.calibrate_for == "corrected" != plan.basis:
+    if arguments.calibrate_for != "published" and plan.basis != "corrected":
         raise GraphDPError(
             f"{where}: no corrected analysis has a finite epsilon, so that no noise meets "
             f"{arguments.epsilon:g} there; without --calibrate-for its own claim is calibrated"
+        )
+    if arguments.calibrate_for == "replaced" and plan.adjacency != "node_replace":
+        raise GraphDPError(
+            f"{where}: no corrected analysis of a replaced node has a finite epsilon; without "
+            "--calibrate-for replaced another promise is calibrated"
         )
     return plan
 

@@ -205,11 +205,12 @@ class Study(Strict):
         "one over that of protected edges or nodes is refused for a corrected analysis, and "
         "warned of else; `at most 1e-5` takes the largest power of ten below it instead",
     )
-    calibrate_for: Literal["published", "corrected"] = Field(
+    calibrate_for: Literal["published", "corrected", "replaced"] = Field(
         "published",
         description="the analysis that meets ε: the method's own (the paper's; of dpa, dpdgc and "
-        "heterpoisson a corrected one), or the first corrected one (edge level: an undirected "
-        "edge; node level: a participant, or a replaced node)",
+        "heterpoisson a corrected one), the first corrected one (edge level: an undirected edge; "
+        "node level: a participant, or a replaced node), or the one of a replaced node where there "
+        "is one (of Poisson samples with accountant: pld)",
     )
     accountant: Literal["auto", "pld"] = Field(
         "auto",
@@ -218,7 +219,7 @@ class Study(Strict):
         "less noise for the same ε",
     )
     corrected_experiments: Annotated[list[Name], *OneOrMore] = Field(
-        [], description="experiments calibrated for the corrected analysis whatever calibrate_for"
+        [], description="experiments calibrated for the corrected analysis where others are not"
     )
     epsilons: Epsilons | None = Field(
         None, description="replaces the finite ε of every entry of every level"
@@ -319,8 +320,9 @@ class Study(Strict):
         return min(self.seeds, self.experiment_seeds.get(experiment, self.seeds))
 
     def calibrated_for(self, experiment: str) -> str:
-        """The analysis that meets ε in an experiment: "published" or "corrected"."""
-        return "corrected" if experiment in self.corrected_experiments else self.calibrate_for
+        """The analysis that meets ε in an experiment, one of `CALIBRATE_FOR`."""
+        listed = experiment in self.corrected_experiments and self.calibrate_for == "published"
+        return "corrected" if listed else self.calibrate_for
 
     def split_rule(self, dataset: str) -> str:
         """How a dataset is split, as `graphdp.data.split.split_of` reads it."""

@@ -13,9 +13,12 @@ from typing import Any, TypeVar
 
 from graphdp.errors import GraphDPError
 from graphdp.privacy import accounting
+from graphdp.privacy.mechanisms.base import one_of
 from graphdp.privacy.plan import Plan
 from graphdp.privacy.protection import LEAST_EPSILON
 
+#: Whose analysis a model's noise is calibrated for (`calibration_plan`).
+CALIBRATE_FOR = ("published", "corrected", "replaced")
 #: Calibration aims this far (relative) below the target, so that neither rounding nor another
 #: optimiser over the same curve reads an ε above it.
 SAFETY = 1e-6
@@ -178,7 +181,7 @@ def calibrate(
     if plan.adjacency == "node_replace" and composition.adds_or_removes:
         raise GraphDPError(
             f"{what}: its accounting holds for a record added or removed, not for one replaced; "
-            f"calibrate it under node_add_remove, or sample batches of a fixed size"
+            f"ask for accountant pld, or sample batches of a fixed size"
         )
     aim = epsilon * (1 - SAFETY)
     if composition.least_epsilon >= aim:
@@ -242,17 +245,19 @@ def calibrate(
 def calibration_plan(plans: Sequence[Plan], calibrate_for: str) -> Plan:
     """The analysis that a model's noise is calibrated for.
 
-    plans: all analyses of a method, its own first (`registry.analyses`). calibrate_for: "published"
-    for that one, "corrected" for the first corrected analysis with a finite ε, at edge level of an
-    undirected edge, so that all methods promise the same; where there is none, the method's own
-    stands as it is. Raises GraphDPError for another value of `calibrate_for`.
+    plans: all analyses of a method, its own first (`registry.analyses`). calibrate_for: one of
+    `CALIBRATE_FOR`: "published" for that one; "corrected" for the first corrected analysis with a
+    finite ε, at edge level of an undirected edge, so that all methods promise the same; "replaced"
+    for that of a replaced node, where there is one, else as "corrected". Where there is none, the
+    method's own stands as it is. Raises GraphDPError for another value of `calibrate_for`.
     """
-    if calibrate_for not in ("published", "corrected"):
-        raise GraphDPError(f"calibrate_for is {calibrate_for!r}; choose published or corrected")
-    if calibrate_for == "corrected":
-        finite = (p for p in plans if p.basis == "corrected" and not p.composition.unnoised)
-        return min(finite, key=lambda p: p.adjacency == "edge_directed", default=plans[0])
-    return plans[0]
+    one_of("calibrate_for", calibrate_for, CALIBRATE_FOR)
+    if calibrate_for == "published":
+        return plans[0]
+    finite = [p for p in plans if p.basis == "corrected" and not p.composition.unnoised]
+    first = [p for p in finite if p.adjacency == "node_replace" and calibrate_for == "replaced"]
+    others = sorted(finite, key=lambda p: p.adjacency == "edge_directed")
+    return [*first, *others, plans[0]][0]
 
 
 def cheapest_first(

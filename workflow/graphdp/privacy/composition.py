@@ -84,15 +84,10 @@ def adjacent_epsilon(
     before, between and after: P ≤ e^ε' M + δ' ≤ e^2ε' Q + (1 + e^ε') δ', so the replacement is
     (2 ε', (1 + e^ε') δ')-DP. The largest δ' that fits `delta` is searched for. An ε that the noise
     does not change is charged in full to either move.
-
-    Where privacy loss distributions are asked for, the worst case of a replaced record is one of
-    theirs (`graphdp.privacy.group`), and no second move is needed.
     """
     delta = accounting.check_delta(delta)
     if adjacency != "node_replace" or not _subsamples(releases):
         return epsilon(releases, delta)
-    if _asks(releases):
-        return epsilon(_replacing(releases), delta)
     one_move = _with_noise_doubled(releases)
 
     def excess(log_share: float) -> float:
@@ -120,25 +115,6 @@ def _subsamples(releases: Any) -> bool:
     if _is_part(releases):
         return releases[0].adds_or_removes
     return any(map(_subsamples, releases))
-
-
-def _asks(releases: Any) -> bool:
-    if _is_part(releases):
-        return releases[0].asks_pld
-    return any(map(_asks, releases))
-
-
-def _replacing(releases: Any) -> Any:
-    if _is_part(releases):
-        return releases[0].replacing, releases[1]
-    return tuple(map(_replacing, releases))
-
-
-def by_renyi(releases: Any) -> Any:
-    """`Parts`, or a list of them, without the accountant that they ask for."""
-    if _is_part(releases):
-        return replace(releases[0], accountant="auto"), releases[1]
-    return tuple(map(by_renyi, releases))
 
 
 def _with_noise_doubled(releases: Any) -> Any:

@@ -171,11 +171,6 @@ class Composition:
         return any(term.relation == "add_or_remove_one" for term in self.terms)
 
     @property
-    def replacing(self) -> "Composition":
-        """The same for a replaced record, by privacy loss distributions; see `Term.replacing`."""
-        return replace(self, terms=tuple(term.replacing for term in self.terms))
-
-    @property
     def sketch(self) -> "Composition":
         """The same of quicker terms, or the composition itself."""
         return replace(self, terms=tuple(term.sketch for term in self.terms))
@@ -252,10 +247,16 @@ class Plan:
 
     @property
     def composition(self) -> Composition:
-        """The plan's mechanisms and accountant, reduced to what determines ε."""
+        """The plan's mechanisms and accountant, reduced to what determines ε.
+
+        Of a replaced record privacy loss distributions know the worst case of a Poisson sample
+        (`Term.replacing`); the other accountants that of one added or removed alone.
+        """
         released = (m for m in self.mechanisms if not m.releases_nothing)
-        terms = tuple(term for mechanism in released for term in mechanism.terms())
-        return Composition(terms, self.accountant)
+        terms = [term for mechanism in released for term in mechanism.terms()]
+        if self.accountant == "pld" and self.adjacency == "node_replace":
+            terms = [term.replacing for term in terms]
+        return Composition(tuple(terms), self.accountant)
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON object; `Plan.from_dict` gives back an equal plan."""

@@ -318,11 +318,8 @@ def _account(analysis: Plan, reference: Plan, noise: float, delta: float | None)
     elif composition.is_gaussian:
         method = "exact Gaussian: Balle and Wang 2018, Theorem 8"
     else:
-        replaced = analysis.adjacency == "node_replace" and composition.adds_or_removes
-        if replaced and composition.asks_pld:
-            composition, replaced = composition.replacing, False
         accountant, method = accounting.primary(composition), accounting.how(composition)
-        if replaced:
+        if analysis.adjacency == "node_replace" and composition.adds_or_removes:
             method += ", as removal and addition (group privacy)"
     renyi = accountant == "autodp"
     return AccountingEntry(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphdp.privacy import accounting, selection
-from graphdp.privacy.composition import Parts, adjacent_epsilon, by_renyi, parts
+from graphdp.privacy.composition import Parts, adjacent_epsilon, parts
 from graphdp.privacy.plan import Plan, accounted_by
 from graphdp.privacy.protection import edges_alone
 from graphdp.privacy.statement_form import SelectionEntry
@@ -62,6 +62,7 @@ def select(
         if analysis.status == "refuted":  # the single model has no ε, so neither has the choice
             continue
         models = [_parts_under(analysis, entry, analyses) for entry in tried]
+        by_renyi = [_parts_under(analysis, entry, analyses, "auto") for entry in tried]
         if None in models:
             continue
         score = _PUBLIC_SCORE if edges_alone(analysis.level) else _PRIVATE_SCORE
@@ -74,8 +75,8 @@ def select(
             )
         )
         if len(models) > 1:  # a search is read in Rényi DP
-            charged = adjacent_epsilon(analysis.adjacency, search, by_renyi(models), delta)
-        numeric = any(accounting.by_quadrature(part) for model in models for part, _ in model)
+            charged = adjacent_epsilon(analysis.adjacency, search, by_renyi, delta)
+        numeric = any(accounting.by_quadrature(part) for model in by_renyi for part, _ in model)
         entries.append(
             SelectionEntry(
                 **claim(
@@ -94,13 +95,18 @@ def select(
     return entries
 
 
-def _parts_under(analysis: Plan, entry: dict[str, Any], analyses: Analyses) -> Parts | None:
+def _parts_under(
+    analysis: Plan, entry: dict[str, Any], analyses: Analyses, accountant: str | None = None
+) -> Parts | None:
     """The releases of a tried setting under its own analysis of the same basis and adjacency.
 
-    None if it has no such analysis, so that nothing is known of a search that includes it.
+    accountant: asked for instead of the entry's. None if it has no such analysis, so that nothing
+    is known of a search that includes it.
     """
     reference = Plan.from_dict(entry["plan"])
-    own = accounted_by(reference.accountant, analyses(entry["settings"], entry["num_train"]))
+    own = accounted_by(
+        accountant or reference.accountant, analyses(entry["settings"], entry["num_train"])
+    )
     kind = analysis.basis, analysis.adjacency
     same = next((plan for plan in own if (plan.basis, plan.adjacency) == kind), None)
     if same is None and analysis.basis == "as_implemented" and own[0].status != "refuted":

@@ -121,8 +121,8 @@ def calibrate_cell(
     `TRAIN_POWER` for that power of the number of training nodes; a number; or one with `AT_MOST`
     before it, which is lowered where it would be refused; ignored at level none. Without num_nodes
     the training nodes stand for all.
-    calibrate_for: "published" or "corrected", the analysis that meets the target. Returns JSON-able
-    entries: `dataset`, `settings`, `num_train`, what `Calibration.to_dict` gives and, as
+    calibrate_for: one of `calibration.CALIBRATE_FOR`, the analysis that meets the target. Returns
+    JSON-able entries: `dataset`, `settings`, `num_train`, what `Calibration.to_dict` gives and, as
     `epsilons`, what this noise is worth under every analysis of the method. num_nodes: nodes of the
     graph; with it a degree bound that bounds nothing is refused. kept: earlier calibrations.
     release: "reproduction" or "private". accountant: the plans', which see.
