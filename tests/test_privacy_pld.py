@@ -154,7 +154,7 @@ def test_a_search_is_read_in_renyi_dp_either_way():
     assert replaced.method == "privacy loss distribution of groups"
     assert not any("group privacy" in one.method for one in of_study["pld"][0].accounting)
     assert any("group privacy" in one.method for one in of_study["auto"][0].accounting)
-    # The noise is less, and the search reads it without loss distributions: its ε is larger.
+    # The noise is less, and a search reads it without loss distributions: its ε is larger.
     searched = {
         who: {
             (one.how, one.adjacency): one.epsilon
@@ -163,10 +163,18 @@ def test_a_search_is_read_in_renyi_dp_either_way():
         }
         for who, made in of_study.items()
     }
-    key = "random_search", "participant"
-    assert 1.05 < searched["pld"][key] / searched["auto"][key] < 1.2
-    key = "composition", "participant"
-    assert searched["pld"][key] == pytest.approx(searched["auto"][key], rel=0.05)
+    for how in ("random_search", "composition"):
+        ratio = searched["pld"][how, "participant"] / searched["auto"][how, "participant"]
+        assert 1.05 < ratio < 1.2, how
+
+
+def test_the_choice_among_one_model_costs_what_the_model_does():
+    (made,) = make("mlp", "node", "4", [{}], "corrected", accountant="pld")
+    own = {one.adjacency: one.epsilon for one in made.accounting if one.basis == "corrected"}
+    chosen = [(one.how, one.adjacency, one.epsilon) for one in made.selection.entries]
+    for how in ("composition", "random_search"):
+        for adjacency in ("participant", "node_replace"):
+            assert (how, adjacency, pytest.approx(own[adjacency], rel=1e-6)) in chosen
 
 
 def test_a_study_that_asks_calibrates_with_less_noise():

@@ -57,12 +57,13 @@ def select(
     def search(models: Sequence[Parts], delta: float) -> float:
         return selection.search_epsilon(models, len(models), delta)
 
+    # Of several models together: their loss distributions would take minutes.
+    accountant = "auto" if len(tried) > 1 else None
     entries = []
     for analysis in plans:
         if analysis.status == "refuted":  # the single model has no ε, so neither has the choice
             continue
-        models = [_parts_under(analysis, entry, analyses) for entry in tried]
-        by_renyi = [_parts_under(analysis, entry, analyses, "auto") for entry in tried]
+        models = [_parts_under(analysis, entry, analyses, accountant) for entry in tried]
         if None in models:
             continue
         score = _PUBLIC_SCORE if edges_alone(analysis.level) else _PRIVATE_SCORE
@@ -74,9 +75,8 @@ def select(
                 source=selection.COMPOSITION_SOURCE,
             )
         )
-        if len(models) > 1:  # a search is read in Rényi DP
-            charged = adjacent_epsilon(analysis.adjacency, search, by_renyi, delta)
-        numeric = any(accounting.by_quadrature(part) for model in by_renyi for part, _ in model)
+        charged = adjacent_epsilon(analysis.adjacency, search, models, delta)
+        numeric = any(accounting.by_quadrature(part) for model in models for part, _ in model)
         entries.append(
             SelectionEntry(
                 **claim(
@@ -96,12 +96,12 @@ def select(
 
 
 def _parts_under(
-    analysis: Plan, entry: dict[str, Any], analyses: Analyses, accountant: str | None = None
+    analysis: Plan, entry: dict[str, Any], analyses: Analyses, accountant: str | None
 ) -> Parts | None:
     """The releases of a tried setting under its own analysis of the same basis and adjacency.
 
-    accountant: asked for instead of the entry's. None if it has no such analysis, so that nothing
-    is known of a search that includes it.
+    accountant: asked for instead of the entry's, or None. None if it has no such analysis, so that
+    nothing is known of a search that includes it.
     """
     reference = Plan.from_dict(entry["plan"])
     own = accounted_by(

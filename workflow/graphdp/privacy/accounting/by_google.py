@@ -198,6 +198,7 @@ def _has_events(composition: Composition) -> bool:
     return all("dp_accounting" in term.accountants for term in composition.terms)
 
 
+@lru_cache(maxsize=8)
 def _library_pld(composition: Composition, noise: float, interval: float = PLD_INTERVAL) -> Any:
     from dp_accounting.pld import PLDAccountant
 
