@@ -432,10 +432,10 @@ def test_mlp_dp_by_dpdgcs_accountant():
         )
         delta = mine["delta"].iloc[0]
         assert delta == theirs["delta"].iloc[0]
-        needed = 2 * calibrate(replace(plan, mechanisms=(phase,)), 16, delta).noise_multiplier
+        needed = calibrate(replace(plan, mechanisms=(phase,)), 16, delta).noise_multiplier
         (used,) = mine["noise_multiplier"].unique()
-        assert 1 <= used / needed < 1.002, graph
-        ratios.append(2 * theirs["noise_multiplier"].iloc[0] / used)
+        assert used == needed, graph
+        ratios.append(theirs["noise_multiplier"].iloc[0] / used)
         assert len(mine) == len(theirs) == 10
         apart[graph] = mean(graph, "dpdgc", "k1", 16) - 100 * mine["test_accuracy"].mean()
         assert mean(graph, "dpdgc", "node", 16) < 100 * theirs["test_accuracy"].mean()
@@ -446,9 +446,8 @@ def test_mlp_dp_by_dpdgcs_accountant():
     assert f"{below[0]:.1f} to {below[-1]:.1f} points below MLP-DP on Cora, Photo, Pubmed" in TEXT
     assert abs(apart["chameleon"]) < 1
     assert f"above it on Squirrel alone ({apart['squirrel']:.1f})" in TEXT
-    own = f"are {rows['epsilon'].min()} to {rows['epsilon'].max()}"
-    assert f"(its own {own}, node_add_remove, as published, conditional)" in TEXT
-    labels = ["adjacency", "epsilon_basis", "epsilon_status"]
+    labels = ["epsilon", "adjacency", "epsilon_basis", "epsilon_status"]
     assert set(rows[labels].itertuples(index=False, name=None)) == {
-        ("node_add_remove", "as_published", "conditional")
+        (16, "node_replace", "corrected", "conditional")
     }
+    assert "at ε = 16 (node_replace, corrected, conditional):" in " ".join(TEXT.split())

@@ -82,6 +82,26 @@ def test_the_plan_that_is_written_down_says_who_was_asked():
         accounted_by("rdp", [own])
 
 
+def test_parts_of_a_composition_keep_who_was_asked():
+    asked, _ = participant("gap")
+    composition = asked.composition
+    assert composition.asks_pld
+    assert composition.sketch.asks_pld and composition.lasting.asks_pld
+    ((alone, _),) = parts(asked, asked, 2.0)
+    assert alone.asks_pld
+
+
+def test_a_distribution_above_renyi_dp_is_refused(monkeypatch):
+    """Rényi DP can only be looser: where it says less, one of them is wrong."""
+    asked, _ = participant("mlp")
+    tight, loose = accounting.cross_check(asked, 1.0, DELTA)
+    assert tight < loose == accounting.epsilon(asked, 1.0, DELTA, "autodp_rdp")
+    wrong = {"autodp_rdp": lambda *of: tight * 0.99}
+    monkeypatch.setattr(accounting, "_EPSILON", accounting._EPSILON | wrong)
+    with pytest.raises(GraphDPError, match=r"the accountants disagree.*autodp_rdp"):
+        accounting.cross_check(asked, 1.0, DELTA)
+
+
 def one_round(rate):
     clip = Sensitivity(2.0, "2C", "a replaced record")
     made = (PoissonDPSGD("gradients", rate, 1, clip, "training"),)

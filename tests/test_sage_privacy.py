@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
-from scipy.stats import beta
+from scipy.stats import beta, norm
 
 from graphdp import cli
 from graphdp.audit.bound import refuted_noise
@@ -26,7 +26,7 @@ from graphdp.methods.sage.plan import sage_plan
 from graphdp.paper import tables
 from graphdp.paper.accuracy import ACCURACY_COLUMNS, COUNTS, FLOATS
 from graphdp.paper.labels import method_label
-from graphdp.privacy import accounting, calibrated, sensitivity
+from graphdp.privacy import accounting, calibrated, mirrored_loss, sensitivity
 from graphdp.privacy.calibration import calibrate, calibration_plan
 from graphdp.privacy.composition import epsilon_at
 from graphdp.privacy.mechanisms.fixed_size_dpsgd import (
@@ -439,6 +439,23 @@ def test_one_step_as_a_distribution_is_its_divergence_rounded_up(sampling):
     assert one == 1 and (high >= exact * (1 - 1e-9)).all() and (low <= exact * (1 + 1e-9)).all()
     np.testing.assert_allclose(high, exact, rtol=3e-3)
     np.testing.assert_allclose(low, exact, rtol=3e-2)
+
+
+@pytest.mark.parametrize("sampling", DRAWS)
+@pytest.mark.parametrize("noise", [0.1, 1.0, 30.0])
+def test_hardly_any_loss_lies_beyond_the_largest_that_is_followed(sampling, noise):
+    """In the worst draw, and all the more in the mean over draws."""
+    largest = KnownDraws(*sampling, noise).largest_loss
+    most = max(drawn(sampling)) / (sampling[2] * noise)
+    assert norm.sf(largest / most - most / 2) <= 1.001e-18
+    assert norm.sf(0.95 * largest / most - most / 2) > 1e-18
+
+
+def test_what_lies_beyond_the_followed_losses_counts_as_delta():
+    draws = KnownDraws(*DRAWS[1], 0.5)
+    cut = mirrored_loss.rounded_up(draws.delta, 0.5, 1e-3)
+    (at_cut,) = draws.delta(np.array([0.5]))
+    assert cut.get_delta_for_epsilon(5.0) >= at_cut * (1 - 1e-9) > 0.01
 
 
 def test_two_batches_as_distributions_against_every_pair_of_them():
