@@ -108,7 +108,7 @@ def graph():
 
 
 @functools.cache
-def _entries(case, calibrate_for):
+def _entries(case, calibrate_for, accountant="auto"):
     """The block without calibrations, the setting, and the entries as JSON."""
     method, level, epsilon, values, _ = CASES[case]
     its = card(method)
@@ -120,14 +120,14 @@ def _entries(case, calibrate_for):
     )  # fmt: skip
     entries = calibrate_cell(
         "small", method, level, epsilon, [its.plan(level, setting)], [block.split(0).train.size],
-        graph().num_edges, "auto", calibrate_for, graph().num_nodes,
+        graph().num_edges, "auto", calibrate_for, graph().num_nodes, accountant=accountant,
     )  # fmt: skip
     return block, setting, json.dumps(entries)
 
 
-def prepared(case, calibrate_for="published"):
+def prepared(case, calibrate_for="published", accountant="auto"):
     """A block with its calibrations, and the setting."""
-    block, setting, entries = _entries(case, calibrate_for)
+    block, setting, entries = _entries(case, calibrate_for, accountant)
     return replace(block, calibrations=json.loads(entries)), copy.deepcopy(setting)
 
 
@@ -150,9 +150,18 @@ def refused(case, folder, message):
 # --- honest models --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("calibrate_for", ["published", "corrected"])
-@pytest.mark.parametrize("case", CASES)
-def test_an_honest_model_gives_its_row(case, calibrate_for, tmp_path, monkeypatch):
+HONEST = [(case, whose, "auto") for case in CASES for whose in ("published", "corrected")]
+# Noise for a replaced node of a Poisson sample is a multiple of twice the clip.
+HONEST += [
+    (case, whose, "pld")
+    for case, (method, level, *_) in CASES.items()
+    if level == "node" and method in ("mlp", "gap", "progap", "sage")
+    for whose in ("corrected", "replaced")
+]
+
+
+@pytest.mark.parametrize(("case", "calibrate_for", "accountant"), HONEST)
+def test_an_honest_model_gives_its_row(case, calibrate_for, accountant, tmp_path, monkeypatch):
     """And says how many numbers were drawn for it."""
     drawn, add = [], GridNoise.add
 
@@ -161,7 +170,7 @@ def test_an_honest_model_gives_its_row(case, calibrate_for, tmp_path, monkeypatc
         add(self, sums, noise_std)
 
     monkeypatch.setattr(GridNoise, "add", counted)
-    block, setting = prepared(case, calibrate_for)
+    block, setting = prepared(case, calibrate_for, accountant)
     models = trained(block, setting, tmp_path / "cache")
     write_rows(tmp_path / "rows.csv", models, block)
     assert len(pd.read_csv(tmp_path / "rows.csv")) == 1

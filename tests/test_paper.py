@@ -664,7 +664,7 @@ def test_what_was_calibrated_is_known_by_its_target():
     (entry,) = calibrate_cell("cora", "gap", "edge", "4.0", [{"hops": 2}], [100], 300, "auto")
     (found,) = study_context({"study": "s"}, {}, [[entry | {"epsilon": 3.97}]])["calibrations"]
     assert (found["dataset"], found["method"], found["epsilon"]) == ("cora", "gap", "4")
-    assert found["epsilon_autodp"] == 3.97
+    assert found["epsilon_accounted"] == 3.97
     assert found["epsilon_dp_accounting"] > 4  # Rényi DP, looser
 
 

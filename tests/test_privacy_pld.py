@@ -2,27 +2,33 @@
 
 import json
 import math
+import tempfile
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.special import ndtr
 
 from graphdp import cli, config
+from graphdp.attacks.membership import membership_epsilon
 from graphdp.errors import GraphDPError
 from graphdp.methods.registry import analyses
 from graphdp.privacy import accounting
 from graphdp.privacy.accounting.by_google import parts_pld
 from graphdp.privacy.calibration import calibrate, calibration_plan
-from graphdp.privacy.composition import composed_epsilon, epsilon_at, parts
+from graphdp.privacy.composition import as_read, composed_epsilon, epsilon_at, parts
+from graphdp.privacy.mechanisms.fixed_size_dpsgd import KnownDraws
 from graphdp.privacy.plan import (
+    FixedSizeDPSGD,
     Plan,
     PoissonDPSGD,
     PoissonGroupDPSGD,
     Sensitivity,
     accounted_by,
 )
-from graphdp.workflow.calibrations import calibrate_cell
+from graphdp.workflow.calibrations import calibrate_cell, of_block
 from graphdp.workflow.grid import Grid
+from graphdp.workflow.released import calibrate_study_cell
 from test_privacy_statement import make
 
 TRAIN, DELTA = 2031, 1e-4
@@ -281,3 +287,69 @@ def test_a_method_without_a_replaced_node_says_so(capsys):
     assert "no corrected analysis of a replaced node" in said and said.count("\n") == 1
     plans = analyses("gap", "edge", {"hops": 2}, TRAIN)
     assert calibration_plan(plans, "replaced") == calibration_plan(plans, "corrected")
+
+
+# --- where loss distributions cannot follow -------------------------------------------------------
+
+
+def test_a_noise_that_is_too_small_for_them_is_read_in_renyi_dp():
+    """mlp at ε = 512: its noise for a replaced node is half of 0.14, below what is followed."""
+    asked, plans = participant("mlp")
+    found = calibrate(asked, 512.0, DELTA)
+    assert 0.1 < found.noise_multiplier < 0.2
+    (replaced,) = [plan for plan in plans if plan.adjacency == "node_replace"]
+    (alike,) = accounted_by("auto", [replaced])
+    read = as_read(replaced, asked, found.noise_multiplier)
+    assert read == alike and as_read(asked, asked, found.noise_multiplier) == asked
+    expected = epsilon_at(alike, accounted_by("auto", [asked])[0], found.noise_multiplier, DELTA)
+    assert epsilon_at(replaced, asked, found.noise_multiplier, DELTA) == expected > 512
+    (made,) = make("mlp", "node", "900", [{}], "corrected", accountant="pld")
+    by = {one.adjacency: one.accountant for one in made.accounting if one.basis == "corrected"}
+    assert by == {"participant": "pld", "node_replace": "autodp"}
+
+
+def test_more_small_steps_than_bins_are_fine_enough_for_are_refused():
+    settings = {"epochs": 100, "batch_size": 1000, "max_grad_norm": 1.0}
+    plans = accounted_by("pld", analyses("mlp", "node", settings, 1_000_000))
+    with pytest.raises(GraphDPError, match="ask for accountant auto, or for fewer steps"):
+        calibrate(calibration_plan(plans, "corrected"), 1.0, 1e-7)
+
+
+@pytest.mark.parametrize("sigma", [500.0, 1e5])
+def test_a_tiny_epsilon_is_not_below_the_exact_one(sigma):
+    """One fixed-size round, against the mean over batches: in bins of 1e-9 it was, by 1e-12."""
+    draws = KnownDraws(2031, 256, 11, sigma)
+    clip = Sensitivity(22.0, "2GC", "a group")
+    made = (FixedSizeDPSGD("gradients", 2031, 256, 11, 1, clip, "training"),)
+    plan = Plan("sage", "node", "participant", "corrected", "proven", (), None, made, "pld")
+    found = epsilon_at(plan, plan, sigma, 1e-4 if sigma < 1e4 else 5e-7)
+    assert found < 1e-4
+    (reached,) = draws.delta(np.array([found]))
+    assert reached <= (1e-4 if sigma < 1e4 else 5e-7)
+
+
+def test_what_training_alone_costs_is_read_as_the_whole_plan_is():
+    asked, _ = participant("mlp")
+    entry = calibrate(asked, 4.0, DELTA).to_dict()
+    assert membership_epsilon(entry) == pytest.approx(4.0, rel=1e-3)
+
+
+def test_a_studys_accountant_reaches_its_jobs_and_its_statements():
+    """Both ways to a calibration: the job that states it, and the one that trains with it."""
+    graph = SimpleNamespace(num_nodes=2708, num_edges=5000)
+    study = SimpleNamespace(train_nodes=TRAIN, delta=DELTA)
+    cell = {"dataset": "g", "method": "mlp", "level": "node", "epsilon": "4", "settings": [ROUNDS],
+            "calibrate_for": "corrected", "nodes_per_class": None}  # fmt: skip
+    noises = {}
+    for accountant in ("auto", "pld"):
+        (stated,) = calibrate_study_cell(cell | {"accountant": accountant}, graph, study, None)
+        block = SimpleNamespace(
+            **{name: cell[name] for name in ("dataset", "method", "level", "epsilon")},
+            graph=graph, seeds=[0], num_train=lambda seed: TRAIN, release="reproduction",
+        )  # fmt: skip
+        with tempfile.TemporaryDirectory() as cache:
+            asked = cell | {"delta": DELTA, "accountant": accountant, "cache": cache}
+            (run,) = of_block(block, asked | {"accounting": "digest"})
+        assert run["noise_multiplier"] == stated["noise_multiplier"]
+        noises[accountant] = run["noise_multiplier"]
+    assert 1.05 < noises["auto"] / noises["pld"] < 1.11

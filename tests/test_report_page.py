@@ -339,8 +339,8 @@ def _found_in_a_browser(report, folder, width, scheme):
 CALIBRATED = {
     "dataset": "pubmed", "method": "gap", "level": "node", "epsilon": "8", "delta": 1e-5,
     "noise_multiplier": 3.125, "hyperparameters": {"hops": 2, "max_degree": 50},
-    "epsilon_autodp": 7.75, "epsilon_dp_accounting": 7.875, "basis": "as_published",
-    "adjacency": "node_add_remove", "status": "refuted", "assumptions": [],
+    "accountant": "autodp", "epsilon_accounted": 7.75, "epsilon_dp_accounting": 7.875,
+    "basis": "as_published", "adjacency": "node_add_remove", "status": "refuted", "assumptions": [],
 }  # fmt: skip
 
 

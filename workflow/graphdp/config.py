@@ -216,7 +216,8 @@ class Study(Strict):
         "auto",
         description="auto: sampled rounds in Rényi DP where it knows them, as published; pld: by "
         "privacy loss distributions wherever these know all that a model releases, with 5 to 10 % "
-        "less noise for the same ε",
+        "less noise at an ε of 1 to 16 (but for a hundred thousand steps or more, which bins are "
+        "too wide for)",
     )
     corrected_experiments: Annotated[list[Name], *OneOrMore] = Field(
         [], description="experiments calibrated for the corrected analysis where others are not"

@@ -253,6 +253,6 @@ def membership_epsilon(entry: Mapping[str, Any]) -> float:
     if not protects_nodes(plan.level) or not known or not phases:
         return math.inf
     trained = Plan(
-        plan.method, "node", "participant", "corrected", "proven", (), None, mechanisms=phases
+        plan.method, "node", "participant", "corrected", "proven", (), None, phases, plan.accountant
     )
     return accounting.epsilon(trained, entry["noise_multiplier"], entry["delta"])

@@ -72,6 +72,7 @@ def train_runs(
                     val=nodes.val,
                     test=nodes.test,
                     initial=initial(seed, setting) if initial else {},
+                    noise_std=planned.run.noise_std if planned else None,
                 )
             )
 

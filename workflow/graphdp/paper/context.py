@@ -31,8 +31,8 @@ def _calibration(entry: dict[str, Any]) -> dict[str, Any]:
         "delta": entry["delta"],
         "noise_multiplier": entry["noise_multiplier"],
         "hyperparameters": entry["settings"],
-        # The primary accountant's: autodp's, or a sum of pure ε, which needs none.
-        "epsilon_autodp": entry["epsilon"],
+        "accountant": entry["accounting"][0]["accountant"],
+        "epsilon_accounted": entry["epsilon"],
         "epsilon_dp_accounting": by_accountant.get("dp_accounting"),
         "basis": entry["basis"],
         "adjacency": entry["adjacency"],

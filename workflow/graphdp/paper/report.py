@@ -303,7 +303,8 @@ def _calibration(calibrations: list[Mapping]) -> pd.DataFrame:
                 "adjacency": (entry.get("adjacency") or "").replace("_", " "),
                 "setting": ", ".join(f"{k} {v}" for k, v in sorted(setting.items())),
                 "noise multiplier": value(entry.get("noise_multiplier")),
-                "same ε by autodp": value(entry.get("epsilon_autodp")),
+                "same ε as accounted": value(entry.get("epsilon_accounted")),
+                "by": entry.get("accountant") or "",
                 "by dp-accounting (RDP)": value(entry.get("epsilon_dp_accounting")),
             }
         )

@@ -17,7 +17,7 @@ import numpy as np
 
 from graphdp.errors import GraphDPError
 from graphdp.privacy import accounting
-from graphdp.privacy.plan import Composition, Mechanism, Plan
+from graphdp.privacy.plan import Composition, Mechanism, Plan, accounted_by
 
 #: Releases of one noise multiplier each.
 Parts = tuple[tuple[Composition, float], ...]
@@ -66,9 +66,20 @@ def epsilon_at(basis: Plan, reference: Plan, noise_multiplier: float, delta: flo
     Exactly 0 for a basis that releases nothing, ∞ without noise. Raises GraphDPError as `parts`
     and `accounting.check_delta` do.
     """
+    read = as_read(basis, reference, noise_multiplier)
     return adjacent_epsilon(
-        basis.adjacency, composed_epsilon, parts(basis, reference, noise_multiplier), delta
+        read.adjacency, composed_epsilon, parts(read, reference, noise_multiplier), delta
     )
+
+
+def as_read(basis: Plan, reference: Plan, noise_multiplier: float) -> Plan:
+    """`basis` as `epsilon_at` reads it: without the accountant that it asks for where a noise is
+    too small for privacy loss distributions."""
+    releases = noised(parts(basis, reference, noise_multiplier))
+    least = min((noise for _, noise in releases or ()), default=math.inf)
+    if basis.accountant == "pld" and least < accounting.PLD_LEAST_NOISE:
+        (basis,) = accounted_by("auto", [basis])
+    return basis
 
 
 def adjacent_epsilon(

@@ -17,7 +17,7 @@ from graphdp.privacy.assumptions import (
     SIDES_FOLLOW_FROM_IDS,
     of_release,
 )
-from graphdp.privacy.composition import epsilon_at
+from graphdp.privacy.composition import as_read, epsilon_at
 from graphdp.privacy.plan import Plan, accounted_by
 from graphdp.privacy.protection import (
     Words,
@@ -309,7 +309,7 @@ def _epsilon(analysis: Plan, reference: Plan, noise: float, delta: float | None)
 
 def _account(analysis: Plan, reference: Plan, noise: float, delta: float | None) -> AccountingEntry:
     epsilon = _epsilon(analysis, reference, noise, delta)
-    composition = analysis.composition
+    composition = as_read(analysis, reference, noise).composition
     accountant, method = "exact", ""
     if not 0 < epsilon < math.inf:
         accountant, method = "", "no computation needed"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphdp.privacy import accounting, selection
-from graphdp.privacy.composition import Parts, adjacent_epsilon, parts
+from graphdp.privacy.composition import Parts, adjacent_epsilon, as_read, parts
 from graphdp.privacy.plan import Plan, accounted_by
 from graphdp.privacy.protection import edges_alone
 from graphdp.privacy.statement_form import SelectionEntry
@@ -111,4 +111,5 @@ def _parts_under(
     same = next((plan for plan in own if (plan.basis, plan.adjacency) == kind), None)
     if same is None and analysis.basis == "as_implemented" and own[0].status != "refuted":
         same = own[0]  # for this setting the official code runs the published steps
-    return None if same is None else parts(same, reference, entry["noise_multiplier"] or 0.0)
+    noise = entry["noise_multiplier"] or 0.0
+    return None if same is None else parts(as_read(same, reference, noise), reference, noise)

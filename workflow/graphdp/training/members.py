@@ -21,6 +21,8 @@ class Member:
     stream: the name of its random streams; "init", "sampling", "noise" and "dropout" are appended
     to it.
     noise_multiplier: noise std / `DPAdam.sensitivity`; 0 unless trained by `DPAdam`.
+    noise_std: where the plan's noise is a multiple of something else, as of what a replaced record
+    moves a Poisson sample's sum by; then the multiplier names random streams alone.
     train, val, test: int64 node indices, none of them empty.
     initial: parameters and running statistics to start from, named and shaped as in
     `Fitted.parameters`; what it does not name is drawn afresh.
@@ -33,6 +35,13 @@ class Member:
     val: np.ndarray
     test: np.ndarray
     initial: Mapping[str, np.ndarray] = field(default_factory=dict)
+    noise_std: float | None = None
+
+    def scale(self, training: "DPAdam") -> float:
+        """The standard deviation of its noise."""
+        if self.noise_std is not None:
+            return self.noise_std
+        return self.noise_multiplier * training.sensitivity
 
 
 @dataclass(frozen=True)
@@ -66,9 +75,10 @@ class DPAdam:
 
     @property
     def sensitivity(self) -> float:
-        """The most that one record moves the sum: C where it joins it, 2C where it is replaced.
+        """The most that one record moves the sum: C where it joins it, 2C where it is replaced in a
+        sample of a fixed size.
 
-        The noise's standard deviation is noise multiplier · sensitivity.
+        The noise's standard deviation is noise multiplier · sensitivity, if a member has no other.
         """
         return self.max_grad_norm if self.sampling == "poisson" else 2 * self.max_grad_norm
 

@@ -289,8 +289,8 @@ def cross_check(plan: Plan, noise_multiplier: float, delta: float) -> tuple[floa
     autodp and dp-accounting, both in Rényi DP at equal orders, may not differ by more than
     `AGREEMENT` relative to the larger. An ε of both below `AGREEMENT` passes: down there
     dp-accounting bounds δ through the KL divergence, which autodp does not. Of "pld" and a Rényi
-    accountant the second may only be looser. Where no second accountant knows the plan, the one ε
-    is given twice.
+    accountant the second may only be looser, bins apart. Where no second accountant knows the plan,
+    the one ε is given twice.
 
     Raises GraphDPError with both numbers when they disagree.
     """
@@ -324,8 +324,9 @@ def _check_distribution(
     if not tight <= loose * (1 + AGREEMENT) + AGREEMENT:
         raise GraphDPError(
             f"the accountants disagree at noise multiplier {noise_multiplier:g}, delta {delta:g}: "
-            f"pld says epsilon {tight:.9g} and {other} {loose:.9g}, which can only be larger; "
-            "trust neither"
+            f"pld says epsilon {tight:.9g} and {other} {loose:.9g}, which can only be larger "
+            "up to bins: either one of them is wrong, or there are more small steps than bins are "
+            "fine enough for; ask for accountant auto, or for fewer steps"
         )
     return tight, loose
 
