@@ -398,7 +398,7 @@ def test_noise_where_the_plan_has_none_is_refused(case, phase, module, monkeypat
         )
     else:
         monkeypatch.setattr(train_runs, "protects_nodes", lambda level: True)
-        noise = SimpleNamespace(phase=lambda *given: calibrated.Phase(1.0, NOISY))
+        noise = SimpleNamespace(phase=lambda *given: calibrated.Phase(1.0, 1.0, NOISY))
         monkeypatch.setattr(train_runs, "calibrated", noise)
         real = train_runs.train_runs
         monkeypatch.setattr(

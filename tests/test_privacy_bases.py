@@ -515,7 +515,7 @@ def test_calibration_aims_at_the_published_or_the_first_corrected_analysis(
     assert published == plans[0]
     assert corrected.adjacency == adjacency
     assert corrected.status != "refuted"
-    with pytest.raises(GraphDPError, match="choose published or corrected"):
+    with pytest.raises(GraphDPError, match="choose one of published, corrected, replaced"):
         calibration_plan(plans, "correct")
 
 

@@ -131,7 +131,10 @@ def test_epsilon_zero_is_a_plan_that_releases_nothing():
         ((GAP_NODE, 1e-5, 1e-9), "the accountant reads at least 0.00"),
         ((GAP_EDGE, 1e14, 1e-5), "needs a noise multiplier below"),
         # Poisson batches, whose accounting is of a node that comes or goes.
-        ((replace(GAP_NODE, adjacency="node_replace"), 4, 1e-6), "calibrate it under node_add"),
+        (
+            (replace(GAP_NODE, adjacency="node_replace"), 4, 1e-6),
+            "ask for accountant pld, or sample",
+        ),
     ],
 )
 def test_what_cannot_be_calibrated_is_said_in_one_line(arguments, message):

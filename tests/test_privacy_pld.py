@@ -305,7 +305,9 @@ def test_a_noise_that_is_too_small_for_them_is_read_in_renyi_dp():
     assert epsilon_at(replaced, asked, found.noise_multiplier, DELTA) == expected > 512
     (made,) = make("mlp", "node", "900", [{}], "corrected", accountant="pld")
     by = {one.adjacency: one.accountant for one in made.accounting if one.basis == "corrected"}
-    assert by == {"participant": "pld", "node_replace": "autodp"}
+    assert by == {"participant": "pld", "node_replace": ""}
+    (last,) = [one.epsilon for one in made.accounting if one.adjacency == "node_replace"]
+    assert last == "inf"  # two moves have no δ left to share
 
 
 def test_more_small_steps_than_bins_are_fine_enough_for_are_refused():

@@ -352,7 +352,8 @@ def test_what_was_calibrated_stands_with_each_accountants_epsilon():
     assert line == {
         "dataset": "pubmed", "method": "GAP-NDP", "calibrated for": CLAIMED,
         "adjacency": "node add remove", "setting": "hops 2, max_degree 50",
-        "noise multiplier": "3.125", "same ε by autodp": "7.75", "by dp-accounting (RDP)": "7.875",
+        "noise multiplier": "3.125", "same ε as accounted": "7.75", "by": "autodp",
+        "by dp-accounting (RDP)": "7.875",
     }  # fmt: skip
 
 

@@ -50,6 +50,7 @@ def train_runs(
             run.count,
             run.max_grad_norm,
             sampling=run.sampling,
+            noise_unit=planned.noise_unit,
         )
 
     noises = [noise(*run) for run in runs]
@@ -72,7 +73,6 @@ def train_runs(
                     val=nodes.val,
                     test=nodes.test,
                     initial=initial(seed, setting) if initial else {},
-                    noise_std=planned.run.noise_std if planned else None,
                 )
             )
 

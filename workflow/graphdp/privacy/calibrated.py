@@ -35,10 +35,12 @@ def noise_multiplier(entry: dict[str, Any]) -> float:
 class Phase:
     """One phase of a calibrated plan: the one source of what its loop does with noise.
 
-    noise_multiplier: the plan's, which names noise streams. run: how the phase is run, with its σ.
+    noise_multiplier: the plan's, which names noise streams. noise_unit: what σ is that multiple of.
+    run: how the phase is run, with its σ.
     """
 
     noise_multiplier: float
+    noise_unit: float
     run: Execution
 
 
@@ -61,7 +63,7 @@ def phases(entry: dict[str, Any]) -> dict[str, Phase]:
             raise GraphDPError(
                 f"the plan has two mechanisms in phase {mechanism.phase!r}; name them apart"
             )
-        found[mechanism.phase] = Phase(multiplier, run)
+        found[mechanism.phase] = Phase(multiplier, mechanism.noise_unit, run)
     return found
 
 

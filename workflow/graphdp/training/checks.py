@@ -115,10 +115,5 @@ def _check_member(member: Member, num_nodes: int, training: FullBatch | DPAdam) 
             f"noise multiplier {multiplier} of {member.stream} gives no privacy: "
             "calibrate it, or say noise_free=True"
         )
-    if member.noise_std is not None and not (noisy and 0 < member.noise_std < math.inf):
-        raise GraphDPError(
-            f"noise std {member.noise_std} of {member.stream} gives no privacy, or would not be "
-            "used: leave it out, or take the plan's"
-        )
     if not noisy and multiplier != 0:
         raise GraphDPError(f"noise multiplier {multiplier} of {member.stream} would not be used")

@@ -254,7 +254,7 @@ class Chunk:
         self, training: DPAdam, checkpoint: str, label: str, noise: NoiseSource, watch
     ) -> int:
         batches = Batches(training, self.source, self.labels, self.members, self.like)
-        scales = [m.scale(training) for m in self.members]
+        scales = [m.noise_multiplier * training.sensitivity for m in self.members]
         # Another scale draws other noise: the same noise at two scales would cancel.
         drawn = noise(
             [(*m.stream, "noise", repr(s)) for m, s in zip(self.members, scales, strict=True)]

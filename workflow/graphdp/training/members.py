@@ -21,8 +21,6 @@ class Member:
     stream: the name of its random streams; "init", "sampling", "noise" and "dropout" are appended
     to it.
     noise_multiplier: noise std / `DPAdam.sensitivity`; 0 unless trained by `DPAdam`.
-    noise_std: where the plan's noise is a multiple of something else, as of what a replaced record
-    moves a Poisson sample's sum by; then the multiplier names random streams alone.
     train, val, test: int64 node indices, none of them empty.
     initial: parameters and running statistics to start from, named and shaped as in
     `Fitted.parameters`; what it does not name is drawn afresh.
@@ -35,13 +33,6 @@ class Member:
     val: np.ndarray
     test: np.ndarray
     initial: Mapping[str, np.ndarray] = field(default_factory=dict)
-    noise_std: float | None = None
-
-    def scale(self, training: "DPAdam") -> float:
-        """The standard deviation of its noise."""
-        if self.noise_std is not None:
-            return self.noise_std
-        return self.noise_multiplier * training.sensitivity
 
 
 @dataclass(frozen=True)
@@ -59,7 +50,7 @@ class DPAdam:
     sampling: "poisson" takes each node with probability `sampling_rate`, `batch_size` in
     expectation; "fixed" takes exactly `batch_size`, uniformly without replacement, which are the
     share `sampling_rate` of the nodes. The first is accounted for a record that is there or not,
-    the second for a replaced one (`sensitivity`).
+    the second for a replaced one (`sensitivity`), unless the plan has another `noise_unit`.
 
     Epoch i of `epochs` ends after round floor(i · steps / epochs). `noise_free` allows a noise
     multiplier of 0 (and no other), for comparisons without any privacy.
@@ -72,14 +63,16 @@ class DPAdam:
     max_grad_norm: float
     noise_free: bool = False
     sampling: Literal["poisson", "fixed"] = "poisson"
+    noise_unit: float | None = None
 
     @property
     def sensitivity(self) -> float:
-        """The most that one record moves the sum: C where it joins it, 2C where it is replaced in a
-        sample of a fixed size.
+        """The most that one record moves the sum: C where it joins it, 2C where it is replaced.
 
-        The noise's standard deviation is noise multiplier · sensitivity, if a member has no other.
+        The noise's standard deviation is noise multiplier · sensitivity.
         """
+        if self.noise_unit is not None:
+            return self.noise_unit
         return self.max_grad_norm if self.sampling == "poisson" else 2 * self.max_grad_norm
 
 
