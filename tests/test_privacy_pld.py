@@ -334,6 +334,21 @@ def test_what_training_alone_costs_is_read_as_the_whole_plan_is():
     asked, _ = participant("mlp")
     entry = calibrate(asked, 4.0, DELTA).to_dict()
     assert membership_epsilon(entry) == pytest.approx(4.0, rel=1e-3)
+    # Of noise for a replaced node: what it is worth for one that comes or goes.
+    plans = accounted_by("pld", analyses("mlp", "node", ROUNDS, TRAIN))
+    replaced, comes = calibration_plan(plans, "replaced"), calibration_plan(plans, "corrected")
+    found = calibrate(replaced, 4.0, DELTA)
+    worth = epsilon_at(comes, replaced, found.noise_multiplier, DELTA)
+    assert membership_epsilon(found.to_dict()) == pytest.approx(worth, rel=1e-6)
+    assert worth < 0.6 * 4.0
+
+
+def test_listed_experiments_are_for_the_corrected_analysis_whatever_the_others():
+    entry = {"method": "mlp", "level": "node", "epsilon": 2}
+    study = {"study": "s", "datasets": ["pubmed"], "experiments": {"a": [entry], "b": [entry]},
+             "calibrate_for": "replaced", "corrected_experiments": ["b"]}  # fmt: skip
+    made = config.validate(study)
+    assert [made.calibrated_for(name) for name in "ab"] == ["replaced", "corrected"]
 
 
 def test_a_studys_accountant_reaches_its_jobs_and_its_statements():

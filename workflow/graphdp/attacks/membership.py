@@ -255,4 +255,6 @@ def membership_epsilon(entry: Mapping[str, Any]) -> float:
     trained = Plan(
         plan.method, "node", "participant", "corrected", "proven", (), None, phases, plan.accountant
     )
-    return accounting.epsilon(trained, entry["noise_multiplier"], entry["delta"])
+    # Of a replaced node the noise is a multiple of 2C, and a node that comes or goes moves C.
+    moves = 2 if plan.adjacency == "node_replace" else 1
+    return accounting.epsilon(trained, moves * entry["noise_multiplier"], entry["delta"])

@@ -57,7 +57,7 @@ def select(
     def search(models: Sequence[Parts], delta: float) -> float:
         return selection.search_epsilon(models, len(models), delta)
 
-    # Of several models together: their loss distributions would take minutes.
+    # Loss distributions of several models together, where asked for, would take minutes.
     accountant = "auto" if len(tried) > 1 else None
     entries = []
     for analysis in plans:

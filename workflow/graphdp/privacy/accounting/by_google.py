@@ -212,5 +212,6 @@ def _check_noise(noise: float) -> None:
     if noise < PLD_LEAST_NOISE:
         raise GraphDPError(
             f"noise multiplier {noise:g} is too small for the pld accountant, whose tables grow "
-            f"with the privacy loss; use autodp below {PLD_LEAST_NOISE:g}"
+            f"with the privacy loss; ask for a smaller epsilon, or for autodp below "
+            f"{PLD_LEAST_NOISE:g}"
         )
