@@ -16,6 +16,7 @@ from graphdp.methods.registry import analyses, card
 from graphdp.methods.settings import key
 from graphdp.privacy.calibration import calibration_plan
 from graphdp.privacy.composition import epsilon_at
+from graphdp.privacy.plan import accounted_by
 from graphdp.privacy.protection import canonical_epsilon
 from graphdp.workflow.grid import Grid
 from project_fixture import ROOT, Project
@@ -94,7 +95,10 @@ def test_the_same_noise_has_todays_epsilon_under_every_analysis(name):
             continue
         share, *_ = study.split_fractions.get(row["dataset"], GAP_FRACTIONS)
         settings = card(row["method"]).plan(row["level"], json.loads(row["hyperparameters"]))
-        plans = analyses(row["method"], row["level"], settings, _training(row, size.nodes, share))
+        plans = accounted_by(
+            study.accountant,
+            analyses(row["method"], row["level"], settings, _training(row, size.nodes, share)),
+        )
         label = tuple(row[column] for column in LABEL)
         own = next(p for p in plans if (p.basis, p.adjacency, p.status) == label)
         noise, delta = float(row["noise_multiplier"]), float(row["delta"])
