@@ -4,6 +4,7 @@ import json
 import math
 import tempfile
 from types import SimpleNamespace
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -15,10 +16,11 @@ from graphdp.errors import GraphDPError
 from graphdp.methods.registry import analyses
 from graphdp.privacy import accounting
 from graphdp.privacy.accounting.by_google import parts_pld
-from graphdp.privacy.calibration import calibrate, calibration_plan
+from graphdp.privacy.calibration import CALIBRATE_FOR, calibrate, calibration_plan
 from graphdp.privacy.composition import as_read, composed_epsilon, epsilon_at, parts
 from graphdp.privacy.mechanisms.fixed_size_dpsgd import KnownDraws
 from graphdp.privacy.plan import (
+    ASKED,
     FixedSizeDPSGD,
     Plan,
     PoissonDPSGD,
@@ -349,6 +351,12 @@ def test_listed_experiments_are_for_the_corrected_analysis_whatever_the_others()
              "calibrate_for": "replaced", "corrected_experiments": ["b"]}  # fmt: skip
     made = config.validate(study)
     assert [made.calibrated_for(name) for name in "ab"] == ["replaced", "corrected"]
+
+
+def test_a_study_takes_what_calibration_knows():
+    fields = config.Study.model_fields
+    assert get_args(fields["calibrate_for"].annotation) == CALIBRATE_FOR
+    assert get_args(fields["accountant"].annotation) == ASKED
 
 
 def test_a_studys_accountant_reaches_its_jobs_and_its_statements():

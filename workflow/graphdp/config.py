@@ -216,8 +216,7 @@ class Study(Strict):
         "auto",
         description="auto: sampled rounds in Rényi DP where it knows them, as published; pld: by "
         "privacy loss distributions wherever these know all that a model releases, with less "
-        "noise, some 6 to 9 % on Cora at an ε of 2 to 16; of very many steps at a small ε, such as "
-        "50,000 at 1, bins are too wide, and the target is refused",
+        "noise (docs/privacy.md)",
     )
     corrected_experiments: Annotated[list[Name], *OneOrMore] = Field(
         [], description="experiments calibrated for the corrected analysis whatever calibrate_for"

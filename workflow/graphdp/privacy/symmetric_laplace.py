@@ -113,13 +113,8 @@ def sum_of(parts: list[tuple[np.ndarray, int]]) -> np.ndarray:
 
 def mixture_delta(law: np.ndarray, width: float, epsilon: float) -> float:
     """δ at ε ≥ 0 of Gaussians of known shift, whose squares have this law."""
-    from scipy.special import erfcx, ndtr
+    from graphdp.privacy.accounting.closed_form import gaussian_deltas
 
-    mu = np.sqrt(np.arange(1, law.size) * width)
-    a, b = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
-    # As `accounting.closed_form.gaussian_delta`: what both terms share is taken out.
-    half = 0.5 * np.exp(-np.minimum(a * a, 1400.0) / 2)
-    first = np.where(a < 0, half * erfcx(np.maximum(-a, 0.0) / math.sqrt(2)), ndtr(a))
-    deltas = np.maximum(first - half * erfcx(-b / math.sqrt(2)), 0.0)
+    deltas = gaussian_deltas(np.sqrt(np.arange(1, law.size) * width), epsilon)
     beyond = max(0.0, 1.0 - float(law.sum()))
     return min(1.0, float(law[1:] @ deltas) + beyond + _ROUNDING)

@@ -1,6 +1,7 @@
 """The closed form: Gaussian releases alone."""
 
 import math
+from typing import Any
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
@@ -18,6 +19,17 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     second = half_tail * erfcx(-b / math.sqrt(2))
     first = half_tail * erfcx(-a / math.sqrt(2)) if a < 0 else ndtr(a)
     return max(0.0, float(first - second))
+
+
+def gaussian_deltas(mu: Any, epsilon: Any) -> Any:
+    """`gaussian_delta` of arrays of μ > 0 and ε that broadcast, float64."""
+    import numpy as np
+    from scipy.special import erfcx, ndtr
+
+    a, b = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
+    half = 0.5 * np.exp(-np.minimum(a * a, 1400.0) / 2)  # above the smallest floats
+    first = np.where(a < 0, half * erfcx(np.maximum(-a, 0.0) / math.sqrt(2)), ndtr(a))
+    return np.maximum(first - half * erfcx(-b / math.sqrt(2)), 0.0)
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:

@@ -87,21 +87,17 @@ class KnownDraws:
         return far * (far / 2 - float(ndtri(self.BEYOND)))
 
     def delta(self, epsilons: Any) -> Any:
-        """The divergence at e^ε, for an array of ε ≥ 0: Σ_ρ P(ρ) [Φ(a) - e^ε Φ(b)], a and b as in
-        `accounting.gaussian_delta`."""
+        """The divergence at e^ε, for an array of ε ≥ 0: the mean of the Gaussian's δ over ρ."""
         import numpy as np
-        from scipy.special import erfcx, ndtr
 
-        epsilons, total = np.asarray(epsilons, dtype=float), 0.0
+        from graphdp.privacy.accounting.closed_form import gaussian_deltas
+
+        epsilons = np.asarray(epsilons, dtype=float)
+        total = np.zeros_like(epsilons)
         for chance, shift in zip(self._chances, self._shifts, strict=True):
-            if shift == 0:
-                continue  # the same in both worlds
-            a, b = shift / 2 - epsilons / shift, -shift / 2 - epsilons / shift
-            tail = np.exp(-a * a / 2) / 2
-            left = np.minimum(a, 0.0)
-            first = np.where(a < 0, tail * erfcx(-left / math.sqrt(2)), ndtr(a))
-            total = total + chance * np.maximum(first - tail * erfcx(-b / math.sqrt(2)), 0.0)
-        return np.zeros_like(epsilons) + total
+            if shift:  # else the same in both worlds
+                total += chance * gaussian_deltas(shift, epsilons)
+        return total
 
     def chance_above(self, losses: Any) -> Any:
         """P(loss > l) for l = -losses[::-1] and then losses[1:], increasing from 0: (2k - 1,)."""
