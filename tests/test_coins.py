@@ -17,8 +17,8 @@ from graphdp.coins import Coins, as_drawn
 from graphdp.data.graph import csr_from_edges
 from graphdp.errors import GraphDPError
 from graphdp.graphs import perturbation
-from graphdp.noise import Words
 from graphdp.rng import keyed_generator, stream_key
+from graphdp.words import Words
 
 
 def assert_binomial(successes: int, trials: int, probability: float) -> None:

@@ -12,10 +12,11 @@ import torch
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from scipy import stats
 
-from graphdp import noise
+from graphdp import noise, quick_noise
 from graphdp.audit.lattice import TorchNoise, off_lattice
 from graphdp.errors import GraphDPError
-from graphdp.noise import GridNoise, Words, add_noise, as_drawn, grid_of
+from graphdp.noise import GridNoise, add_noise, as_drawn, grid_of
+from graphdp.words import Words, normals
 
 ALPHA = 1e-6
 
@@ -77,7 +78,7 @@ QUARTERS = [0, 1 << 11, (1 << 62) - 1, 1 << 62, (1 << 62) + (1 << 11), (1 << 63)
 
 
 def numpy_normals_of(*words):
-    return noise.normals(Given(*words), len(words[0])).reshape(-1, 2)
+    return normals(Given(*words), len(words[0])).reshape(-1, 2)
 
 
 @pytest.mark.parametrize("normals_of", [normals_of, numpy_normals_of])
@@ -120,11 +121,14 @@ def test_normals_are_near_those_of_the_ideal_uniforms(normals_of):
     assert checked > 1500 and np.hypot(*found.T).max() > 11.9
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    ("dtype", "quick"), [(torch.float32, True), (torch.float32, False), (torch.float64, False)]
+)
 @pytest.mark.parametrize("std", [1e-9, 0.3, 1.0, 2.0, 3.7e5])
-def test_a_noisy_sum_is_the_nearest_point_of_a_public_grid(std, dtype):
+def test_a_noisy_sum_is_the_nearest_point_of_a_public_grid(std, dtype, quick, monkeypatch):
     """Exactly: in rational arithmetic, whatever the size of the sum; near ties included, which a
     sum of so many σ or a σ in float32 would decide otherwise."""
+    monkeypatch.setattr(quick_noise, "LEAST", 1 if quick else 1 << 62)
     g = grid_of(std)
     assert std / 32 < g <= std / 16 and math.frexp(g)[0] == 0.5
     size = 600
@@ -207,7 +211,9 @@ def test_the_variance_is_that_of_the_plan_and_of_rounding():
     assert low < (y**2).sum() < high
 
 
-def test_streams_do_not_depend_on_company_parts_or_calls(monkeypatch):
+@pytest.mark.parametrize("least", [1, 1 << 62])
+def test_streams_do_not_depend_on_company_parts_or_calls(least, monkeypatch):
+    monkeypatch.setattr(quick_noise, "LEAST", least)
     names = [("m", i) for i in range(3)]
     std = torch.tensor([1.0, 2.0, 0.5], dtype=torch.float64)
 
@@ -224,6 +230,7 @@ def test_streams_do_not_depend_on_company_parts_or_calls(monkeypatch):
             assert torch.equal(stack[s], one[0])
     assert not torch.equal(together[0][0, :500], together[1][0])
     monkeypatch.setattr(noise, "_PART", 64)
+    monkeypatch.setattr(quick_noise, "PART", 64)
     for stack, one in zip(together, two_calls(names, std), strict=True):
         assert torch.equal(stack, one)
     assert not torch.equal(two_calls([("n", 0)] * 3, std)[0][0], together[0][0])

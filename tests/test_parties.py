@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from graphdp.errors import GraphDPError
-from graphdp.noise import GridNoise, Words, normals
+from graphdp.noise import GridNoise
 from graphdp.parties import frames, memory, party, shares, shuffler
 from graphdp.parties import session as session_module
 from graphdp.parties.fixed_point import decode, dummies, encode, party_noise, project
@@ -24,6 +24,7 @@ from graphdp.parties.shares import Round, link_bytes, mask, split_rows, sum_by_k
 from graphdp.parties.waiting import PATIENCE, most_told, seconds_of_work
 from graphdp.privacy import pair_sums
 from graphdp.privacy.mechanisms.distributed_gaussian import party_std
+from graphdp.words import Words, normals
 from parties_watched import digests, received, watch, watched
 from test_parties_frames import SECRET, STUDY, Writer
 

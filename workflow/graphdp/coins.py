@@ -1,7 +1,7 @@
 """Coins and whole numbers as they are drawn: keyed, and how far from ideal they can be.
 
 Randomised response and discrete Laplace noise read the words of one stream of AES-256 in counter
-mode (`graphdp.noise.Words`).
+mode (`graphdp.words.Words`).
 
 **Flips.** A word of 64 bits below rate · 2⁶⁴: the chance of a flip is wrong by 2⁻⁶⁴ at most, and by
 nothing from 2⁻¹¹ on, where a float has no further bits. What is rarer is asked for.
@@ -61,12 +61,12 @@ import math
 import numpy as np
 
 from graphdp.errors import GraphDPError
-from graphdp.noise import Words
+from graphdp.words import MASK, Words
 
 #: Below it geometric numbers grow so large that no bound on their errors is stated.
 LEAST_EPSILON = 1e-6
 
-_MASK = np.uint64((1 << 63) - 1)
+_MASK = np.uint64(MASK)
 _RARE = np.uint64(1 << 53)  # u below 2⁻¹⁰ has further bits
 _PART = 1 << 20  # numbers drawn at a time
 

@@ -9,7 +9,8 @@ with r = √(-2 ln u). u has 63 bits, and 126 more where it is below 2⁻²⁰; 
 power of two with σ/32 < g ≤ σ/16 (`grid_of`): y = g (k + rint(f/g - k + ẑ σ/g)), k = rint(f/g).
 f/g, k and their difference are exact (short of underflow and overflow) and zero has one sign, so no
 last bit of a sum gets out. g depends on σ alone, which is public: to round the ideal f + σ z to it
-is post-processing. It adds less than 3.3e-4 to the variance.
+is post-processing. It adds less than 3.3e-4 to the variance. Large sums in float32 come out the
+same by `graphdp.quick_noise`, sooner.
 
 **How far from ideal.** Take the words as the leading bits of ideal uniforms, z as the ideal pair of
 these, and measure in units of σ. u is wrong by a factor of 1 ± 2⁻⁵¹, where 2⁻²⁰ ≤ u < 2⁻¹³ of
@@ -63,11 +64,13 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from graphdp.errors import GraphDPError
-from graphdp.rng import stream_key
+from graphdp.words import MASK, RARE, Words
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
+
+    from graphdp.quick_noise import QuickSums
 
 #: What rows and statements call this generator; other noise has another name.
 GENERATOR = "aes-256-ctr, grid"
@@ -78,8 +81,6 @@ MOST_DRAWS = 2**36
 
 _STEP, _VARIANCE = 2.0**-32, 2.0**-70  # c and v of the docstring
 _PART = 1 << 15  # pairs whose noise is made at once
-_MASK = (1 << 63) - 1
-_RARE = 1 << 43  # u below 2⁻²⁰ has further bits
 
 
 def grid_of(noise_std: float) -> float:
@@ -131,6 +132,7 @@ class GridNoise:
     def __init__(self, names: Sequence[tuple]):
         self._streams = [Words(*name) for name in names]
         self._rooms: dict[tuple[int, str], _Room] = {}
+        self._quick: QuickSums | None = None
 
     def add(self, sums: "Tensor", noise_std: "Tensor") -> None:
         """See `Noise.add`. Raises `GraphDPError` for a scale that is not positive and finite."""
@@ -138,12 +140,15 @@ class GridNoise:
 
         if not sums.numel():
             return
-        grids = noise_std.new_tensor([grid_of(scale) for scale in noise_std.tolist()])[:, None]
+        rows, size = sums.shape
+        pairs = (size + 1) // 2
+        grids = noise_std.new_tensor([grid_of(scale) for scale in noise_std.tolist()])
+        if self._in_float32(sums, noise_std, grids):
+            return
+        grids = grids[:, None]
         per_grid = (1 / grids).to(sums.device, torch.float64)  # exact, as a product with it
         scales = noise_std[:, None].to(per_grid) * per_grid
         grids, zero = grids.to(per_grid), per_grid.new_zeros(())
-        rows, size = sums.shape
-        pairs = (size + 1) // 2
         # On a CPU in equal parts that fit into a cache.
         parts = min(pairs, -(-pairs * rows // _PART)) if sums.device.type == "cpu" else 1
         step = -(-pairs // parts)
@@ -157,6 +162,22 @@ class GridNoise:
             # 0 + : no -0, which would tell the sign of a small sum
             some.copy_(torch.addcmul(zero, cells, grids, out=noise))
 
+    def _in_float32(self, sums: "Tensor", noise_std: "Tensor", grids: "Tensor") -> bool:
+        """Add it as `graphdp.quick_noise` does, where that is quicker; whether it was."""
+        import torch
+
+        from graphdp import quick_noise as quick
+
+        least, most = quick.GRIDS
+        if sums.device.type != "cpu" or sums.dtype != torch.float32 or sums.numel() < quick.LEAST:
+            return False
+        if not least <= float(grids.min()) <= float(grids.max()) <= most:
+            return False
+        if self._quick is None:
+            self._quick = quick.QuickSums(self._streams)
+        self._quick.add(sums, noise_std.numpy(), grids.numpy())
+        return True
+
     def _normals(self, pairs: int, device: "torch.device | str" = "cpu") -> "Tensor":
         """The next normals of every stream: float64 (S, 2 pairs), overwritten by the next call."""
         import torch
@@ -166,10 +187,10 @@ class GridNoise:
             one.fill(u, angle)
         bits, angles = room.drawn if room.on_cpu else room.drawn.to(room.pairs.device)
         u, angle, cosine = room.pairs
-        bits.bitwise_and_(_MASK)
+        bits.bitwise_and_(MASK)
         u.copy_(bits).add_(0.5)
-        if int(bits.min()) < _RARE:
-            rare = (bits < _RARE).nonzero()  # ordered by row, then by column
+        if int(bits.min()) < RARE:
+            rare = (bits < RARE).nonzero()  # ordered by row, then by column
             counts = np.bincount(rare[:, 0].cpu().numpy(), minlength=len(self._streams))
             more = [s.further_bits(n) for s, n in zip(self._streams, counts, strict=True) if n]
             at = rare[:, 0], rare[:, 1]
@@ -205,79 +226,6 @@ class _Room:
         self.cosines, self.sines = found.unbind(2)
         self.normals = found.view(rows, 2 * pairs)
         self.cells = torch.empty((2, rows, 2 * pairs), **like)
-
-
-class Words:
-    """The random words of one stream, in order."""
-
-    def __init__(self, *name: int | str | float):
-        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-
-        def encryptor(part: int):
-            mode = modes.CTR((part << 126).to_bytes(16, "big"))
-            return Cipher(algorithms.AES(stream_key(*name)), mode).encryptor()
-
-        # Three parts of one counter, 2¹²⁶ blocks each.
-        self._u, self._angles, self._further = (encryptor(part) for part in range(3))
-
-    def fill(self, u: np.ndarray, angles: np.ndarray) -> None:
-        """The words of the next pairs: uint64 (m,) each."""
-        zeros = bytes(8 * len(u))
-        for part, words in ((self._u, u), (self._angles, angles)):
-            part.update_into(zeros, words.view(np.uint8).data)
-
-    def fill_u(self, u: np.ndarray) -> None:
-        """The next words of the part for u alone: uint64 (m,)."""
-        self._u.update_into(bytes(8 * len(u)), u.view(np.uint8).data)
-
-    def further_bits(self, size: int) -> np.ndarray:
-        """126 bits each for `size` small u: float64 in [0, 1)."""
-        words = np.empty((size, 2), np.uint64)
-        self._further.update_into(bytes(words.nbytes), words.view(np.uint8).data)
-        return (words >> np.uint64(1)).astype(np.float64) @ [2.0**-63, 2.0**-126]
-
-
-#: e^(iθ) in the middle of each of so many parts of the circle.
-_ARC_BITS = 10
-_ARCS = np.exp(2j * math.pi * (np.arange(1 << _ARC_BITS) + 0.5) / (1 << _ARC_BITS))
-
-
-def normals(words: Words, pairs: int) -> np.ndarray:
-    """The next 2 · `pairs` normals of a stream, float64: as `GridNoise` draws them, without torch.
-
-    Those of a pair stand next to each other. e^(iθ) is one in a table times e^(ix), |x| < 2⁻⁸, by
-    its series up to x⁵, which leaves less than 2⁻⁵⁹: numpy's own sine takes thrice as long.
-    """
-    u_words, angles = np.empty(pairs, np.uint64), np.empty(pairs, np.uint64)
-    words.fill(u_words, angles)
-    u_words &= np.uint64(_MASK)
-    u = u_words.view(np.int64).astype(np.float64)  # all below 2⁶³, and quicker than of uint64
-    u += 0.5
-    if u_words.min(initial=_RARE) < _RARE:
-        rare = np.flatnonzero(u_words < np.uint64(_RARE))
-        u[rare] = u_words[rare].astype(np.float64) + words.further_bits(rare.size)
-    u *= 2.0**-63
-    np.log(u, out=u)
-    u *= -2.0
-    r = np.sqrt(u, out=u)
-    found = _ARCS.take((angles >> np.uint64(64 - _ARC_BITS)).view(np.int64))
-    angles >>= np.uint64(11)
-    angles &= np.uint64((1 << 53 - _ARC_BITS) - 1)
-    x = angles.view(np.int64).astype(np.float64)
-    x -= 2.0 ** (52 - _ARC_BITS)
-    x *= 2 * math.pi * 2.0**-53
-    square = x * x
-    cosine, sine = square / 24, square / 120
-    for series, further in ((cosine, (-1 / 2, 1)), (sine, (-1 / 6, 1))):
-        series += further[0]
-        series *= square
-        series += further[1]
-    sine *= x
-    near = np.empty(pairs, np.complex128)
-    np.multiply(cosine, r, out=near.real)
-    np.multiply(sine, r, out=near.imag)
-    found *= near
-    return found.view(np.float64)
 
 
 def add_noise(sums: np.ndarray, noise_std: float, noise: GridNoise) -> np.ndarray:

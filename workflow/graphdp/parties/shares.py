@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from graphdp.noise import Words
 from graphdp.privacy.pair_sums import FRACTION_BITS, step_bits
 from graphdp.rng import stream_key
+from graphdp.words import Words
 
 #: Streams of rounds, by the number that frames carry.
 STREAMS = ("features", "labels", "lengths")
