@@ -123,6 +123,8 @@ SAID = [
      "replaced-mlp-all-eps4 replaced-classifier-all-eps4"),
     ("with half of them ≥ {} and ≥ {}, where these worlds are worth 2.19",
      "replaced-mlp-half-eps4 replaced-classifier-half-eps4"),
+    ("of MLP-DP ≥ {} with all nodes in a batch (30,000 runs) and ≥ {} with half of them",
+     "replaced-poisson-mlp-all-eps4 replaced-poisson-mlp-half-eps4"),
     ("ProGAP ≥ {}, with half of the noise", "progap-node-whole-plan-eps4"),
     ("GAP ≥ {} (3,000 runs)", "gap-node-whole-plan-eps4"),
 ]  # fmt: skip

@@ -1,12 +1,18 @@
-"""Claims about DP-Adam on batches of a fixed size, of which one training node is replaced.
+"""Claims about DP-Adam, of which one training node is replaced.
 
 As `graphdp.audit.canaries`, with two classes: another label turns a node's clipped gradient round,
-so that the sum moves by 2C, all that the claims allow. All other training nodes look as the node
-does in one of the worlds. There a round's sum is the same whoever is drawn; in the other one it is
-2C away with probability q, as often as the node is in the batch. No worlds are known that are
-farther apart: a batch with the node is one without it in which it takes another's place.
+so that the sum moves by 2C, all that the claims allow.
+
+- **Batches of a fixed size**: all other training nodes look as the node does in one of the worlds.
+  There a round's sum is the same whoever is drawn; in the other one it is 2C away with probability
+  q, as often as the node is in the batch. No worlds are known that are farther apart: a batch with
+  the node is one without it in which it takes another's place.
+- **Poisson samples**: with the node or without it a sample has the same others, so they are left
+  without a feature, and projected out. A round's sum is C to the one side with probability q, or C
+  to the other one, else 0.
 """
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -14,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from graphdp.audit.bound import lower_bound, noise_bound
+from graphdp.audit.bound import lower_bound, noise_bound, noise_bound_of_worlds
 from graphdp.audit.canaries import STACK, Phase, Training, clipped
 from graphdp.audit.claims import Claim
 from graphdp.privacy import accounting
@@ -67,6 +73,103 @@ def replaced_scores(phase: Phase, world: str, draws: int, seed: int) -> np.ndarr
     return scores
 
 
+def poisson_scores(phase: Phase, world: str, draws: int, seed: int) -> np.ndarray:
+    """As `replaced_scores`, on Poisson samples: float64 (draws,).
+
+    Along the direction d in which the gradient turns a round's sum is N(0, σ²) with probability
+    1 - q, else N(⟨a, d⟩, σ²) in "present" and N(⟨b, d⟩, σ²) in "absent".
+    """
+    import torch
+
+    x = np.zeros((phase.num_train + 1, 1), np.float32)
+    x[0] = phase.training.feature
+    labels = np.ones(len(x), np.int64)
+    labels[0] = int(world == "absent")
+    rate, std = phase.mechanism.sampling_rate, phase.noise_std()
+    none = math.log1p(-rate) if rate < 1 else -math.inf
+    scores = np.zeros(draws)
+
+    def observe(_, runs, parameters, noisy_sum):
+        one, other, third = (
+            clipped(phase, parameters, x[i : i + 1], np.array([label])).values.double()
+            for i, label in ((0, 0), (0, 1), (1, 1))
+        )
+        away = third / third.norm(dim=1, keepdim=True)
+        direction = one - other
+        direction = direction - (direction * away).sum(1, keepdim=True) * away
+        direction /= direction.norm(dim=1, keepdim=True)
+        found = (noisy_sum.values.double() * direction).sum(1)
+
+        def log_chance(gradient):
+            moved = (gradient * direction).sum(1)
+            ratio = math.log(rate) + (found - moved / 2) * moved / std**2
+            return torch.logaddexp(torch.full_like(ratio, none), ratio)
+
+        scores[np.asarray(runs)] += (log_chance(one) - log_chance(other)).numpy()
+
+    for start in range(0, draws, STACK):
+        runs = list(range(start, min(start + STACK, draws)))
+        train = np.arange(phase.num_train)
+        phase.train(x, labels, train, runs, lambda run: ("audit", seed, world, run), observe)
+    return scores
+
+
+def poisson_losses(rate: float, steps: int, noise: float, interval: float, up: bool) -> Any:
+    """What `steps` rounds of these worlds are worth: dp-accounting's distribution of the loss of
+    (1 - q) N(0, σ²) + q N(C, σ²) against its mirror image, rounded up or down.
+
+    noise: of the plan, in units of the 2C that a replaced node moves a sum by, σ = 2C · noise.
+    """
+    from scipy.special import ndtr
+
+    from graphdp.privacy import mirrored_loss
+
+    at = 0.5 / noise  # C, in units of σ
+    share = rate * math.exp(-(at**2) / 2)
+
+    def above(losses: np.ndarray, sign: float) -> np.ndarray:
+        """The chance of a larger loss, of the first (1) or the second of the pair (-1)."""
+        if rate == 1:
+            x = losses / (2 * at)
+        else:
+            # Of u = e^(x at): (1 - q + s u) = e^loss (1 - q + s / u), s = `share`.
+            grown = np.exp(losses)
+            b = (1 - rate) * (grown - 1)
+            x = np.log((b + np.sqrt(b * b + 4 * share**2 * grown)) / (2 * share)) / at
+        return (1 - rate) * ndtr(-x) + rate * ndtr(sign * at - x)
+
+    # A loss of one round is below that of the node in every batch.
+    largest = 2 * at * (at + 12)
+    if up:
+        one = mirrored_loss.rounded_up(
+            lambda e: np.maximum(above(e, 1) - np.exp(e) * above(e, -1), 0.0), largest, interval
+        )
+    else:
+        one = mirrored_loss.rounded_down(
+            lambda e: above(np.concatenate([-e[:0:-1], e]), 1), largest, interval
+        )
+    return one.self_compose(steps)
+
+
+def _attack_poisson(training: Training, settings: Mapping[str, int]):
+    def attack(claim: Claim, calibration: Calibration, draws: int, seed: int):
+        phase = Phase(training, calibration, **settings, classes=_CLASSES)
+        scores = [poisson_scores(phase, world, draws, seed) for world in ("present", "absent")]
+        rates = lower_bound(*scores, claim.delta, analysis="gdp")
+        rate, steps = phase.mechanism.sampling_rate, phase.mechanism.steps
+        worlds = functools.partial(poisson_losses, rate, steps)
+        return noise_bound_of_worlds(rates, worlds), {
+            "without_assumption": lower_bound(*scores, claim.delta).epsilon,
+            "worlds_epsilon": float(
+                worlds(calibration.noise_multiplier, 1e-3, False).get_epsilon_for_delta(claim.delta)
+            ),
+            "rounds": steps,
+            "sampling_rate": rate,
+        }
+
+    return attack
+
+
 def _attack(training: Training, settings: Mapping[str, int]):
     def attack(claim: Claim, calibration: Calibration, draws: int, seed: int):
         phase = Phase(training, calibration, **settings, classes=_CLASSES)
@@ -92,20 +195,45 @@ def _attack(training: Training, settings: Mapping[str, int]):
 def replacement_claims(
     name: str, title: str, training: Training, make: Callable[[Mapping[str, Any]], Plan]
 ) -> list[Claim]:
-    """The claims of a method's DP-Adam phase "classifier" under node_replace; arguments as of
-    `graphdp.audit.training_claims.training_claims`."""
+    """The claims of a method's DP-Adam phase "classifier" on batches of a fixed size under
+    node_replace; arguments as of `graphdp.audit.training_claims.training_claims`."""
+    return _claims(
+        name,
+        "batches of a fixed size",
+        title,
+        training,
+        lambda settings: make(settings | {"adjacency": "node_replace"}),
+        _attack,
+    )
+
+
+def poisson_replacement_claims(
+    name: str, title: str, training: Training, make: Callable[[Mapping[str, Any]], Plan]
+) -> list[Claim]:
+    """As `replacement_claims`, on Poisson samples. make: the settings of DP-Adam -> the plan of
+    that phase alone for a replaced node."""
+    return _claims(f"poisson-{name}", "Poisson samples", title, training, make, _attack_poisson)
+
+
+def _claims(
+    name: str,
+    sampling: str,
+    title: str,
+    training: Training,
+    make: Callable[[Mapping[str, Any]], Plan],
+    attack: Callable,
+) -> list[Claim]:
     stage = f"{training.stage.__module__}.{training.stage.__name__}"
     found = []
     for kind, words, settings, expected, share in (
         ("half", "half in a batch", _HALF, "below", 0.05),
         ("all", "all in a batch", _ALL, "tight", 0.15),
     ):
-        of_plan = {"max_grad_norm": training.max_grad_norm, "adjacency": "node_replace"}
-        plan = make(settings | of_plan)
+        plan = make(settings | {"max_grad_norm": training.max_grad_norm})
         found.append(
             Claim(
                 name=f"replaced-{name}-{kind}-eps{_EPSILON}",
-                family="DP-Adam, batches of a fixed size, one node replaced",
+                family=f"DP-Adam, {sampling}, one node replaced",
                 title=f"{title}, {words}",
                 attacks=stage,
                 plan=plan,
@@ -114,7 +242,7 @@ def replacement_claims(
                 delta=_DELTA,
                 adjacency="node_replace",
                 expected=expected,
-                attack=_attack(training, settings),
+                attack=attack(training, settings),
                 share=share,
             )
         )

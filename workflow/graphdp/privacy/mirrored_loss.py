@@ -48,7 +48,8 @@ def rounded_down(
     """As `rounded_up`, for audits: losses are rounded down to the grid, so that no δ is above the
     true one by more than rounding.
 
-    chance_above: of a loss above each of an array, in the first of the pair.
+    chance_above: in the first of the pair, at an array of n losses from 0 on, of a loss above each
+    of these and of their mirror images: (2n - 1,), from the lowest loss up.
     """
     from dp_accounting.pld import pld_pmf
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution

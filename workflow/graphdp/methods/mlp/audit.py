@@ -8,11 +8,11 @@ from graphdp.audit.bound import lower_bound
 from graphdp.audit.canaries import HIDDEN, Phase, Training
 from graphdp.audit.claims import Claim
 from graphdp.audit.lattice_claims import lattice_claims
-from graphdp.audit.replacement import replacement_claims
+from graphdp.audit.replacement import poisson_replacement_claims, replacement_claims
 from graphdp.audit.training_claims import training_claims
 from graphdp.methods.mlp import naive_attack
 from graphdp.methods.mlp.method import fit
-from graphdp.methods.mlp.plan import mlp_plan, naive_implemented
+from graphdp.methods.mlp.plan import analyses, mlp_plan, naive_implemented
 from graphdp.privacy.calibration import Calibration
 from graphdp.privacy.plan import Plan
 
@@ -21,6 +21,15 @@ NAIVE = "graphdp.methods.mlp.naive.fit"
 
 def _plan(settings: Mapping[str, Any]) -> Plan:
     return mlp_plan("node", **settings)
+
+
+def _replaced_plan(settings: Mapping[str, Any]) -> Plan:
+    """That of a replaced node, of Poisson samples: by the accountant that can calibrate for it."""
+    of_plan = {name: value for name, value in settings.items() if name != "num_train"}
+    (plan,) = (
+        p for p in analyses("node", of_plan, settings["num_train"]) if p.adjacency == "node_replace"
+    )
+    return replace(plan, accountant="pld")
 
 
 def _naive_plan(settings: Mapping[str, Any]) -> Plan:
@@ -92,6 +101,7 @@ def _official_claims() -> list[Claim]:
 CLAIMS = (
     *training_claims("mlp", "MLP-DP", _TRAINING, _plan),
     *replacement_claims("mlp", "MLP-DP", _REPLACED, _plan),
+    *poisson_replacement_claims("mlp", "MLP-DP", _REPLACED, _replaced_plan),
     *lattice_claims("mlp", "MLP-DP", _TRAINING, _plan),
     _naive_claim(),
     *_official_claims(),
