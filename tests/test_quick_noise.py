@@ -8,6 +8,7 @@ import torch
 from tests.test_noise import EDGES, QUARTERS, TOP, Given
 
 from graphdp import quick_noise
+from graphdp.errors import GraphDPError
 from graphdp.noise import GridNoise, grid_of
 from graphdp.words import MASK, of_words
 
@@ -51,12 +52,6 @@ def test_sums_are_those_of_float64(rows, size, monkeypatch):
     monkeypatch.setattr(quick_noise, "_SURE", np.float32(1))
     wrong = (noisy(sums, std, monkeypatch, 1) != exact)[:rows, 100:40_000].sum(1)
     assert (wrong > 1000).all()
-
-
-def test_scales_at_which_float32_ends_are_left_to_float64(monkeypatch):
-    for std in (1e-30, 1e30):
-        sums = torch.full((1, 1001), 0.3 * std)
-        assert same(noisy(sums, [std], monkeypatch, 1), noisy(sums, [std], monkeypatch, NEVER))
 
 
 def words_of_all_kinds():
@@ -106,6 +101,75 @@ def test_words_of_all_kinds_give_the_sums_of_float64(monkeypatch):
         for least in (1, NEVER)
     ]
     assert same(*found)
+
+
+def near_ties(normals, std, rng):
+    """Sums, float32, whose c lies within 2⁻⁵ of the middle between two whole numbers, or far
+    nearer."""
+    grid = grid_of(std)
+    cells = normals * std / grid
+    off = rng.choice([-1, 1], cells.shape) * 2.0 ** rng.uniform(-20, -5, cells.shape)
+    return torch.from_numpy((np.rint(cells) + 0.5 - cells + off) * grid).float()
+
+
+@pytest.mark.parametrize("end", ["near 1", "rare"])
+def test_either_end_of_r_alone_is_left_to_float64(end, monkeypatch):
+    """Words of one end, and of the middle; every sum near a tie of its own normal."""
+    rng, n, std = np.random.default_rng(8), 8000, 1.99
+    if end == "rare":
+        u = (2.0 ** rng.uniform(20, 43, n)).astype(np.uint64)
+    else:
+        u = np.uint64(2**63 - 1) - (2.0 ** rng.uniform(20, 47, n)).astype(np.uint64)
+    u = np.concatenate([u, (2.0**63 * rng.uniform(0.1, 0.9, n)).astype(np.uint64)])
+    angles = rng.integers(0, TOP, 2 * n, np.uint64)
+    further = rng.integers(0, TOP, 2 * int((u < 2**43).sum()), np.uint64)
+    fractions = Given([], [], further).further_bits(len(further) // 2)
+    normals = of_words(u.copy(), angles.copy(), lambda rare: fractions)
+    sums = near_ties(normals, std, rng)[None]
+    found = [
+        noisy(sums, [std], monkeypatch, least, [Given(u, angles, further)]) for least in (1, NEVER)
+    ]
+    assert same(*found)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_the_last_number_of_a_row_is_checked_as_the_others_are(size, monkeypatch):
+    rows, std = 3000, 1.99
+    normals = GridNoise([("quick", i) for i in range(rows)])._normals((size + 1) // 2).numpy()
+    sums = near_ties(normals[:, :size], std, np.random.default_rng(9))
+    found = [noisy(sums, [std] * rows, monkeypatch, least) for least in (1, NEVER)]
+    assert same(*found)
+
+
+def test_what_float32_cannot_hold_is_made_in_float64(monkeypatch):
+    """Sums in float64, and scales of which float32 has no grid, alone and beside others."""
+    sums = torch.from_numpy(np.random.default_rng(1).standard_normal((1, 1001)) * 2.0**40)
+    found = [noisy(sums, [1.0], monkeypatch, least) for least in (1, NEVER)]
+    assert torch.equal(*found)
+    for std in ([1e40], [1e-50], [1.0, 1e40], [1e-50, 1.0]):
+        sums = torch.full((len(std), 1001), 0.3)
+        found = [noisy(sums, std, monkeypatch, least) for least in (1, NEVER)]
+        assert same(*found)
+
+
+def test_normals_of_numpy_are_nearly_those_of_torch():
+    """Nearer than the analysis of either needs: by 2⁻⁴⁷, and turned by less than θ's last bit."""
+    rng = np.random.default_rng(1)
+    middle = (2.0**63 * rng.uniform(0.1, 0.9, 20_000)).astype(np.uint64)
+    u = np.concatenate([np.full(400, 2**43, np.uint64), middle])
+    angles = rng.integers(0, TOP, len(u), np.uint64)
+    source = GridNoise([])
+    source._streams = [Given(u, angles)]
+    torchs = source._normals(len(u)).numpy()[0].view(np.complex128)
+    numpys = of_words(u.copy(), angles.copy(), None).view(np.complex128)
+    assert np.abs(torchs - numpys).max() < 2.0**-47
+    assert abs(np.angle(numpys * torchs.conj()).mean()) < 3e-16
+
+
+def test_rows_without_a_scale_or_a_stream_are_refused():
+    for sums, scales in ((torch.zeros(2, 5), [1.0]), (torch.zeros(1, 5), [1.0, 1.0])):
+        with pytest.raises(GraphDPError, match="give one of each for every row"):
+            GridNoise([("one",)]).add(sums, torch.tensor(scales, dtype=torch.float64))
 
 
 def test_few_are_left_to_float64():

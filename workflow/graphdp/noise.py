@@ -13,15 +13,16 @@ is post-processing. It adds less than 3.3e-4 to the variance. Large sums in floa
 same by `graphdp.quick_noise`, sooner.
 
 **How far from ideal.** Take the words as the leading bits of ideal uniforms, z as the ideal pair of
-these, and measure in units of σ. u is wrong by a factor of 1 ± 2⁻⁵¹, where 2⁻²⁰ ≤ u < 2⁻¹³ of
-1 ± 2⁻⁶⁴/u, which moves r by less than 2⁻⁴⁶; θ by 2⁻⁴⁹·³ at most, of which its last bit is 2π 2⁻⁵³
-and the rounding of its product 2⁻⁵¹. With logarithm, sine and cosine within two units of the last
-place and all else, the sum included, correctly rounded, each coordinate is within η(r) = 2⁻⁵¹/r +
-2⁻⁴⁵ of the ideal one for r ≤ 12: 2⁻⁴⁵ is 2.8e-14, what is not u's at most r 2⁻⁴⁹·³ + 8e-15, 2.6e-14
-where r = 12, and all is below 2.6e-14 where u's 2⁻⁴⁶ counts, r < 5.3 (`tests/test_noise.py` holds
-ẑ against exact arithmetic). Where r > 12 take the ideal pair for the drawn one; that changes what
-is drawn by no more than the chance s of such an r. A cell of the grid, of ideal probability P, then
-has one between those of the cell made smaller and larger by η on all sides where r ≤ 12:
+these, and measure in units of σ. u is wrong by a factor of 1 ± 2⁻⁵¹, where 2⁻²⁰ ≤ u < 2⁻¹³ of 1 ±
+2⁻⁶⁴/u, which moves r by less than 2⁻⁴⁶; θ by 2⁻⁴⁹·³ at most, of which its last bit is 2π 2⁻⁵³ and
+the rounding of its product 2⁻⁵¹. With logarithm, sine and cosine within two units of the last
+place, the root within one and all else, the sum included, correctly rounded, each coordinate is
+within η(r) = 2⁻⁵¹/r + 2⁻⁴⁵ of the ideal one for r ≤ 12: 2⁻⁴⁵ is 2.8e-14, what is not u's at most r
+2⁻⁴⁹·³ + 9.4e-15, 2.7e-14 where r = 12, and all is below 2.7e-14 where u's 2⁻⁴⁶ counts, r < 5.3
+(`tests/test_noise.py` holds ẑ against exact arithmetic). Where r > 12 take the ideal pair for the
+drawn one; that changes what is drawn by no more than the chance s of such an r. A cell of the grid,
+of ideal probability P, then has one between those of the cell made smaller and larger by η on all
+sides where r ≤ 12:
 
 - 2⁻⁴⁵ moves at most 4 · 2⁻⁴⁵ · 32 · e^1.1 P < 2⁻³⁶ P: sides are σ/32 or longer, and within a cell
   the density varies by a factor of less than e^1.1
@@ -135,9 +136,15 @@ class GridNoise:
         self._quick: QuickSums | None = None
 
     def add(self, sums: "Tensor", noise_std: "Tensor") -> None:
-        """See `Noise.add`. Raises `GraphDPError` for a scale that is not positive and finite."""
+        """See `Noise.add`. Raises `GraphDPError` for a scale that is not positive and finite, and
+        unless every row has a stream and a scale."""
         import torch
 
+        if not len(sums) == len(noise_std) == len(self._streams):
+            raise GraphDPError(
+                f"{len(sums)} rows of sums with {len(noise_std)} scales and {len(self._streams)} "
+                "streams of noise: give one of each for every row"
+            )
         if not sums.numel():
             return
         rows, size = sums.shape
@@ -175,7 +182,7 @@ class GridNoise:
             return False
         if self._quick is None:
             self._quick = quick.QuickSums(self._streams)
-        self._quick.add(sums, noise_std.numpy(), grids.numpy())
+        self._quick.add(sums, noise_std.cpu().numpy(), grids.cpu().numpy())
         return True
 
     def _normals(self, pairs: int, device: "torch.device | str" = "cpu") -> "Tensor":

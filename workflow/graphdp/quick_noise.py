@@ -1,10 +1,11 @@
 """Noisy sums in float32 where that decides them: the numbers of `graphdp.noise`, sooner.
 
 A noisy sum is g (k + rint(c)), k = rint(f/g), c = f/g - k + ẑ σ/g: of ẑ, which is made in float64,
-nothing is left but a whole number. Here all is made in float32, c' in place of c, and a pair is
-made anew in float64 where that could be another whole number:
+nothing is left but a whole number. Here all is made in float32, c' in place of c: two numbers near
+each other round to the same whole one, unless the middle between two lies there. So a pair is made
+anew in float64 where
 
-- c' is nearer than 2⁻¹⁰ to the middle between two, one normal of 512
+- c' is nearer than 2⁻¹⁰ to such a middle, one normal of 512
 - r is above 5.25 (u has further bits where it is above 5.265), or below 2⁻⁸
 - f/g is no number in float32
 
@@ -12,18 +13,21 @@ made anew in float64 where that could be another whole number:
 and cosine within four units of the last place, 2⁻²¹ of the value, and sums and products correctly
 rounded, 2⁻²⁴ of it. Then
 
-- u is wrong by 2⁻²⁴ of it, so ln u by 2⁻²⁴ + 2⁻²¹ |ln u|, and r by 2⁻²⁴/r + 1.6 · 2⁻²¹ r
+- u is wrong by 2⁻²⁴ of it, so ln u by 2⁻²⁴ + 2⁻²¹ |ln u|, and r by 2⁻²⁴/r + 1.6 · 2⁻²¹ r (near
+  u = 1, where the rounding of u is half as large, second order included)
 - θ, in [-π, π), is wrong by 3 · 2⁻²⁴ π, its sine and cosine with their own error by 1.1e-6
 - so ẑ is wrong by 2⁻²⁴/r + (1.6 · 2⁻²¹ + 1.1e-6 + 2⁻²⁴) r < 2⁻²⁴/r + 2e-6 r, c by σ/g < 32 times
   that, and by 3 · 2⁻²⁴ (1/2 + 32 r) more, of its scale, product and sum
 
-32 (2⁻²⁴/r + 2e-6 r) + 3 · 2⁻²⁴ (1/2 + 32 r) is convex in r, 5e-4 at 2⁻⁸ and 4e-4 at 5.25: half of
-2⁻¹⁰ at most. f/g, k and f/g - k are as exact in float32 as in float64, and g (k + rint(c)) is
-rounded once.
+32 (2⁻²⁴/r + 2e-6 r) + 3 · 2⁻²⁴ (1/2 + 32 r) is convex in r, 4.9e-4 at 2⁻⁸ and 4e-4 at 5.25: about
+half of 2⁻¹⁰ at most. f/g, k and f/g - k are as exact in float32 as in float64 (but for underflow,
+which moves c by less than 2⁻¹²⁵), and g (k + rint(c)) is rounded once.
 
-So sums are those of float64 but for a chance of 2⁻⁴⁰ or so a draw, where the last bits of ẑ decide
-(`of_words` is not torch's float64), and what `graphdp.noise` says of the drawn noise holds of them.
-`tests/test_quick_noise.py` holds c' against c, and the sums against those of float64.
+So every sum is that of the ẑ of `of_words`, whatever the sum and whichever way it was made: what is
+made anew depends on data and does not tell of them. And it is that of torch's float64 but for a
+chance of 2⁻⁴⁰ or so a draw, where the last bits of ẑ decide, so that what `graphdp.noise` says of
+the drawn noise holds. `tests/test_quick_noise.py` holds c' against c, and the sums against those of
+float64.
 """
 
 import math
@@ -81,9 +85,12 @@ class QuickSums:
         noise_std: np.ndarray,
         grids: np.ndarray,
     ) -> None:
-        """The noisy sums of pairs that float32 does not decide. left: as `_Room.add` gives them."""
+        """The noisy sums of pairs that float32 does not decide. left: as `_Room.add` gives them.
+
+        Their words were taken with all others; of the streams no more than further bits are due.
+        """
         rows, columns, u, angles, *f = (np.concatenate(each) for each in zip(*left, strict=True))
-        # By row, then by column, as further bits are drawn; some stand there twice.
+        # By row, then by column, as float64 takes further bits; some stand there twice.
         _, kept = np.unique(rows * sums.shape[1] + columns, return_index=True)
         if not kept.size:
             return
@@ -99,9 +106,9 @@ class QuickSums:
         out = sums.numpy()
         for i, one in enumerate(f):
             here = 2 * columns + i < sums.shape[1]
-            cells = one[kept].astype(np.float64) / grids
-            whole = np.rint(cells)
-            with np.errstate(invalid="ignore"):  # of an infinite sum, as torch has it
+            with np.errstate(invalid="ignore"):  # of a sum that is not finite, as torch has it
+                cells = one[kept].astype(np.float64) / grids
+                whole = np.rint(cells)
                 whole += np.rint(cells - whole + normals[:, i] * scales)
             out[rows[here], 2 * columns[here] + i] = (whole * grids + 0.0)[here]
 
@@ -112,13 +119,15 @@ class _Room:
     def __init__(self, rows: int, pairs: int):
         self.words = np.empty((2, rows, pairs), np.uint64)
         self.bits, self.angles = torch.from_numpy(self.words.view(np.int64))
-        self.r, self.turns, self.cosine = torch.empty((3, rows, pairs))
-        normals = torch.empty((rows, pairs, 2))
+        like = {"dtype": torch.float32, "device": "cpu"}
+        self.r, self.turns, self.cosine = torch.empty((3, rows, pairs), **like)
+        normals = torch.empty((rows, pairs, 2), **like)
         self.cosines, self.sines = normals.unbind(2)
         self.normals = normals.view(rows, 2 * pairs)
-        # Of an odd number of sums the last normal is not used, and its cell stays 0: that is sure.
-        self.cells, self.nearest, self.whole = torch.zeros((3, rows, 2 * pairs))
+        self.cells, self.nearest, self.whole = torch.empty((3, rows, 2 * pairs), **like)
+        # Of an odd number of sums the last normal is not used: that is sure, and stays so.
         self.sure = np.ones((rows, 2 * pairs), bool)
+        self.unsure = np.empty_like(self.sure)
 
     def add(
         self,
@@ -155,7 +164,7 @@ class _Room:
         torch.mul(self.turns.sin_(), self.r, out=self.sines)
 
     def _left(self, sums: np.ndarray, start: int) -> tuple[np.ndarray, ...]:
-        pairs = np.flatnonzero(np.logical_not(self.sure, out=self.sure)) >> 1
+        pairs = np.flatnonzero(np.logical_not(self.sure, out=self.unsure)) >> 1
         least, most = (float(end) for end in self.r.aminmax())
         if least < _LEAST_R or most > _MOST_R:
             r = self.r.numpy().ravel()

@@ -51,7 +51,7 @@ _ARCS = np.exp(2j * math.pi * (np.arange(1 << _ARC_BITS) + 0.5) / (1 << _ARC_BIT
 
 
 def normals(words: Words, pairs: int) -> np.ndarray:
-    """The next 2 · `pairs` normals of a stream, float64: as `GridNoise` draws them, without torch.
+    """The next 2 · `pairs` normals of a stream, float64: those of `GridNoise` but for last bits.
 
     Those of a pair stand next to each other.
     """
@@ -66,8 +66,8 @@ def of_words(
     """The normals of the pairs that these words are, float64 (2 · pairs,); overwrites the words.
 
     further: gives the further bits of u, float64 in [0, 1), of pairs at these places.
-    e^(iθ) is one in a table times e^(ix), |x| < 2⁻⁸, by its series up to x⁵, which leaves less than
-    2⁻⁵⁹: numpy's own sine takes thrice as long.
+    e^(iθ) is one in a table times e^(ix), |x| ≤ π 2⁻¹⁰, by its series up to x⁵, which leaves less
+    than 2⁻⁵⁹: numpy's own sine takes thrice as long.
     """
     u_words &= np.uint64(MASK)
     u = u_words.view(np.int64).astype(np.float64)  # all below 2⁶³, and quicker than of uint64
