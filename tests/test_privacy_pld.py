@@ -30,6 +30,7 @@ from graphdp.privacy.plan import (
 )
 from graphdp.workflow.calibrations import calibrate_cell, of_block
 from graphdp.workflow.grid import Grid
+from graphdp.workflow.preflight import prepare
 from graphdp.workflow.released import calibrate_study_cell
 from test_privacy_statement import make
 
@@ -351,6 +352,17 @@ def test_listed_experiments_are_for_the_corrected_analysis_whatever_the_others()
              "calibrate_for": "replaced", "corrected_experiments": ["b"]}  # fmt: skip
     made = config.validate(study)
     assert [made.calibrated_for(name) for name in "ab"] == ["replaced", "corrected"]
+
+
+def test_a_replaced_node_of_poisson_samples_needs_its_accountant_before_a_job_is_started():
+    entry = {"method": "mlp", "level": "node", "epsilon": 2}
+    study = {"study": "s", "datasets": ["pubmed"], "calibrate_for": "replaced",
+             "experiments": {"a": [entry], "b": [entry]}}  # fmt: skip
+    for known in ({"accountant": "pld"}, {"corrected_experiments": ["a", "b"]}):
+        assert prepare(study | known).study.calibrate_for == "replaced"
+    for missing in ({}, {"corrected_experiments": ["a"]}):
+        with pytest.raises(GraphDPError, match=r"^config: calibrate_for: mlp .*: pld$"):
+            prepare(study | missing)
 
 
 def test_a_study_takes_what_calibration_knows():

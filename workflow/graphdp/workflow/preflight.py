@@ -25,6 +25,7 @@ from graphdp.methods.settings import key
 from graphdp.parties import places
 from graphdp.privacy.assumptions import SIDES_FOLLOW_FROM_IDS
 from graphdp.privacy.calibration import calibration_plan
+from graphdp.privacy.plan import accounted_by
 from graphdp.privacy.protection import is_private
 from graphdp.workflow.known_rows import KnownIndex
 
@@ -177,18 +178,25 @@ def _check_models(study: Study) -> None:
         raise GraphDPError(
             "config: train: false shows what known_rows holds; give known_rows, or leave train out"
         )
+    parts = {name: attack.entries for name, attack in study.attacks.items()}
+    named = [(n, entry) for n, part in (study.experiments | parts).items() for entry in part]
     checked = set()
     for dataset, entry in asked:
         plan = methods.card(entry.method).plan
+        analyses = {study.calibrated_for(name) for name, one in named if one is entry}
         for setting in study.settings(dataset, entry):
             settings = plan(entry.level, setting)
-            if (model := (entry.method, entry.level, key(settings))) not in checked:
-                checked.add(model)
-                _check_plan(study, entry.method, entry.level, settings)
+            for calibrate_for in sorted(analyses):
+                model = entry.method, entry.level, key(settings), calibrate_for
+                if model not in checked:
+                    checked.add(model)
+                    _check_plan(study, entry.method, entry.level, settings, calibrate_for)
 
 
-def _check_plan(study: Study, method: str, level: str, settings: dict[str, Any]) -> None:
-    """Whether values fit together, as parties and their shares."""
+def _check_plan(
+    study: Study, method: str, level: str, settings: dict[str, Any], calibrate_for: str
+) -> None:
+    """Whether values fit together: parties and their shares, an analysis and its accountant."""
     if not is_private(level):
         return
     # How many nodes train is known when the data are.
@@ -199,8 +207,14 @@ def _check_plan(study: Study, method: str, level: str, settings: dict[str, Any])
         raise GraphDPError(
             f"config: {method} at level {level}: {_without(error, method)}"
         ) from None
+    chosen = calibration_plan(accounted_by(study.accountant, plans), calibrate_for)
     if study.release == "private":
-        private.check_plan(method, calibration_plan(plans, study.calibrate_for), num_train)
+        private.check_plan(method, chosen, num_train)
+    if chosen.adjacency == "node_replace" and chosen.composition.adds_or_removes:
+        raise GraphDPError(
+            f"config: calibrate_for: {method} at level {level} draws Poisson samples, for which a "
+            f"replaced node has no other accountant; set accountant: pld"
+        )
     by_id = study.split_sides == "by_id"
     if not by_id and all(SIDES_FOLLOW_FROM_IDS in plan.assumptions for plan in plans):
         raise GraphDPError(
