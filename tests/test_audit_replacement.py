@@ -70,7 +70,7 @@ def test_likelihood_ratios_average_to_one(name):
 
 @pytest.mark.parametrize(("rate", "noise"), [(1.0, 1.2), (0.5, 0.8), (0.1, 2.0)])
 def test_what_worlds_of_poisson_samples_are_worth(rate, noise):
-    """δ of one round against its integral; four rounds against what the plan claims, which for a
+    """δ of one round against its integral; an epoch against what the plan claims, which for a
     replaced record of a Poisson sample is what these worlds reach, from below and above."""
     std, end = 2 * noise, 2 * noise * 12
     x = np.linspace(-end, end, 400_001)

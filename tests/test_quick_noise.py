@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 import torch
-from tests.test_noise import EDGES, QUARTERS, TOP, Given
 
 from graphdp import quick_noise
 from graphdp.errors import GraphDPError
 from graphdp.noise import GridNoise, grid_of
 from graphdp.words import MASK, of_words
+from test_noise import EDGES, QUARTERS, TOP, Given
 
 NEVER = 1 << 62
 
@@ -34,7 +34,7 @@ def same(one, other):
 
 @pytest.mark.parametrize(("rows", "size"), [(1, 1_000_001), (7, 131_073), (10, 65_536)])
 def test_sums_are_those_of_float64(rows, size, monkeypatch):
-    """4 million numbers: of all sizes, what float32 cannot divide by the grid, and near ties, of
+    """Millions of numbers: of all sizes, what float32 cannot divide by the grid, and near ties, of
     which float32 alone decides some wrongly."""
     rng = np.random.default_rng(rows)
     std = rng.uniform(0.01, 50, rows) * 10.0 ** rng.integers(-9, 9, rows)

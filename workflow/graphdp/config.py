@@ -354,11 +354,15 @@ class Study(Strict):
 
     def entries_of(self, dataset: str) -> list[BaseModel]:
         """The entries, of experiments and attacks, that are about a dataset."""
-        found = itertools.chain(*self.experiments.values())
-        attacked = itertools.chain(*(attack.entries for attack in self.attacks.values()))
+        return [entry for _, entry in self.named_entries_of(dataset)]
+
+    def named_entries_of(self, dataset: str) -> list[tuple[str, BaseModel]]:
+        """As `entries_of`, each behind the name of its experiment or attack."""
+        attacked = ((name, attack.entries) for name, attack in self.attacks.items())
         return [
-            entry
-            for entry in (*found, *attacked)
+            (name, entry)
+            for name, entries in (*self.experiments.items(), *attacked)
+            for entry in entries
             if entry.datasets is None or dataset in entry.datasets
         ]
 

@@ -65,7 +65,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from graphdp.errors import GraphDPError
-from graphdp.words import MASK, RARE, Words
+from graphdp.words import MASK, RARE, Words, further_of
 
 if TYPE_CHECKING:
     import torch
@@ -198,10 +198,9 @@ class GridNoise:
         u.copy_(bits).add_(0.5)
         if int(bits.min()) < RARE:
             rare = (bits < RARE).nonzero()  # ordered by row, then by column
-            counts = np.bincount(rare[:, 0].cpu().numpy(), minlength=len(self._streams))
-            more = [s.further_bits(n) for s, n in zip(self._streams, counts, strict=True) if n]
+            more = further_of(self._streams, rare[:, 0].cpu().numpy())
             at = rare[:, 0], rare[:, 1]
-            u[at] = bits[at].to(torch.float64) + torch.from_numpy(np.concatenate(more)).to(u)
+            u[at] = bits[at].to(torch.float64) + torch.from_numpy(more).to(u)
         r = u.mul_(2.0**-63).log_().mul_(-2.0).sqrt_()
         angle.copy_(angles.bitwise_right_shift_(11)).mul_(2 * math.pi * 2.0**-53)
         torch.mul(torch.cos(angle, out=cosine), r, out=room.cosines)

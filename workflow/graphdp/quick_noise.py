@@ -37,7 +37,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphdp.words import MASK, Words, of_words
+from graphdp.words import MASK, Words, further_of, of_words
 
 #: Pairs that are made at once. Fewer than `LEAST` numbers are quicker made in float64.
 PART, LEAST = 1 << 16, 1 << 16
@@ -95,13 +95,9 @@ class QuickSums:
         if not kept.size:
             return
         rows, columns = rows[kept], columns[kept]
-
-        def further(rare: np.ndarray) -> np.ndarray:
-            counts = np.bincount(rows[rare], minlength=len(self._streams))
-            drawn = zip(self._streams, counts.tolist(), strict=True)
-            return np.concatenate([stream.further_bits(n) for stream, n in drawn if n])
-
-        normals = of_words(u[kept], angles[kept], further).reshape(-1, 2)
+        normals = of_words(
+            u[kept], angles[kept], lambda rare: further_of(self._streams, rows[rare])
+        ).reshape(-1, 2)
         scales, grids = (noise_std / grids)[rows], grids[rows]
         out = sums.numpy()
         for i, one in enumerate(f):

@@ -4,7 +4,7 @@ Nothing here imports torch: the processes of parties start with this.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -43,6 +43,14 @@ class Words:
         words = np.empty((size, 2), np.uint64)
         self._further.update_into(bytes(words.nbytes), words.view(np.uint8).data)
         return (words >> np.uint64(1)).astype(np.float64) @ [2.0**-63, 2.0**-126]
+
+
+def further_of(streams: Sequence[Words], rows: np.ndarray) -> np.ndarray:
+    """The next further bits of small u: float64 in [0, 1). rows: each one's stream, ordered."""
+    counts = np.bincount(rows, minlength=len(streams)).tolist()
+    return np.concatenate(
+        [stream.further_bits(n) for stream, n in zip(streams, counts, strict=True) if n]
+    )
 
 
 #: e^(iθ) in the middle of each of so many parts of the circle.

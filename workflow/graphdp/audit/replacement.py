@@ -23,6 +23,7 @@ import numpy as np
 from graphdp.audit.bound import lower_bound, noise_bound, noise_bound_of_worlds
 from graphdp.audit.canaries import STACK, Phase, Training, clipped
 from graphdp.audit.claims import Claim
+from graphdp.methods.block import Observer
 from graphdp.privacy import accounting
 from graphdp.privacy.calibration import Calibration
 from graphdp.privacy.plan import Plan
@@ -66,11 +67,18 @@ def replaced_scores(phase: Phase, world: str, draws: int, seed: int) -> np.ndarr
             mixture = torch.logaddexp(without + math.log1p(-rate), mixture)
         scores[np.asarray(runs)] += (without - mixture).numpy()
 
+    _watched(phase, x, labels, draws, ("audit", seed, world), observe)
+    return scores
+
+
+def _watched(
+    phase: Phase, x: np.ndarray, labels: np.ndarray, draws: int, name: tuple, observe: Observer
+) -> None:
+    """Train `draws` runs on all nodes but the last, stack by stack; name: of their streams."""
     for start in range(0, draws, STACK):
         runs = list(range(start, min(start + STACK, draws)))
         train = np.arange(phase.num_train)
-        phase.train(x, labels, train, runs, lambda run: ("audit", seed, world, run), observe)
-    return scores
+        phase.train(x, labels, train, runs, lambda run: (*name, run), observe)
 
 
 def poisson_scores(phase: Phase, world: str, draws: int, seed: int) -> np.ndarray:
@@ -107,10 +115,7 @@ def poisson_scores(phase: Phase, world: str, draws: int, seed: int) -> np.ndarra
 
         scores[np.asarray(runs)] += (log_chance(one) - log_chance(other)).numpy()
 
-    for start in range(0, draws, STACK):
-        runs = list(range(start, min(start + STACK, draws)))
-        train = np.arange(phase.num_train)
-        phase.train(x, labels, train, runs, lambda run: ("audit", seed, world, run), observe)
+    _watched(phase, x, labels, draws, ("audit", seed, world), observe)
     return scores
 
 

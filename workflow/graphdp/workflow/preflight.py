@@ -168,7 +168,11 @@ def _check_dataset(where: str, name: str, study: Study, registry: Registry) -> N
 
 def _check_models(study: Study) -> None:
     """Whether there is a model to train, and of each a plan; raises as `Study.settings`."""
-    asked = [(dataset, entry) for dataset in study.datasets for entry in study.entries_of(dataset)]
+    asked = [
+        (dataset, study.calibrated_for(name), entry)
+        for dataset in study.datasets
+        for name, entry in study.named_entries_of(dataset)
+    ]
     if not asked:
         raise GraphDPError(
             f"config: experiments: no entry is about {', '.join(study.datasets)}; change datasets, "
@@ -178,19 +182,15 @@ def _check_models(study: Study) -> None:
         raise GraphDPError(
             "config: train: false shows what known_rows holds; give known_rows, or leave train out"
         )
-    parts = {name: attack.entries for name, attack in study.attacks.items()}
-    named = [(n, entry) for n, part in (study.experiments | parts).items() for entry in part]
     checked = set()
-    for dataset, entry in asked:
+    for dataset, calibrate_for, entry in asked:
         plan = methods.card(entry.method).plan
-        analyses = {study.calibrated_for(name) for name, one in named if one is entry}
         for setting in study.settings(dataset, entry):
             settings = plan(entry.level, setting)
-            for calibrate_for in sorted(analyses):
-                model = entry.method, entry.level, key(settings), calibrate_for
-                if model not in checked:
-                    checked.add(model)
-                    _check_plan(study, entry.method, entry.level, settings, calibrate_for)
+            model = entry.method, entry.level, key(settings), calibrate_for
+            if model not in checked:
+                checked.add(model)
+                _check_plan(study, entry.method, entry.level, settings, calibrate_for)
 
 
 def _check_plan(
