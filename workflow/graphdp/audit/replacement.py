@@ -137,10 +137,13 @@ def poisson_losses(rate: float, steps: int, noise: float, interval: float, up: b
         if rate == 1:
             x = losses / (2 * at)
         else:
-            # Of u = e^(x at): (1 - q + s u) = e^loss (1 - q + s / u), s = `share`.
+            # Of u = e^(x at): (1 - q + s u) = e^loss (1 - q + s / u), s = `share`; its root has two
+            # forms, of which one loses no digits.
             grown = np.exp(losses)
             b = (1 - rate) * (grown - 1)
-            x = np.log((b + np.sqrt(b * b + 4 * share**2 * grown)) / (2 * share)) / at
+            larger = np.abs(b) + np.sqrt(b * b + 4 * share**2 * grown)
+            u = np.where(b > 0, larger / (2 * share), 2 * share * grown / larger)
+            x = np.log(u) / at
         return (1 - rate) * ndtr(-x) + rate * ndtr(sign * at - x)
 
     # A loss of one round is below that of the node in every batch.
