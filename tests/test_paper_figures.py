@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib import cm
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -27,7 +29,7 @@ from graphdp.paper import (
     tables,
 )
 from graphdp.paper.legend import joined as one_name
-from graphdp.paper.panels import draw_line, set_ticks, summary_of
+from graphdp.paper.panels import draw_fields, draw_line, set_ticks, summary_of
 from graphdp.paper.plots import accuracy_figure
 from paper_fixture import context, published_with_an_unknown_method, synthetic_rows
 from study_fixture import axis_titles
@@ -579,6 +581,24 @@ def test_a_footnote_has_two_lines_and_the_rest_stands_beside(columns, tmp_path):
     svg = (tmp_path / "a.svg").read_text()
     assert report.beside(svg) == f" Of this picture: {style.beside(figure)}."
     assert report.beside(svg.replace("dc:description", "dc:title")) == ""
+
+
+def test_a_small_picture_has_the_colours_of_the_large_one(tmp_path):
+    """Rare ones too: those of a colour bar beside fields that cover most of the picture."""
+    figure, (axes,) = style.panels(1, 2)
+    gains = np.random.default_rng(1).uniform(-20, 5, (6, 4))
+    for ax in axes:
+        texts = [[f"{gain:.1f}" for gain in line] for line in gains]
+        draw_fields(ax, gains, texts, gains < -13, cmap="PuOr_r", norm=Normalize(-20, 20))
+    figure.colorbar(cm.ScalarMappable(Normalize(-20, 20), "PuOr_r"), ax=axes, location="bottom")
+    style.save(figure, tmp_path / "a.svg", tmp_path / "a.png")
+    style.save_small(figure, tmp_path / "b.png")
+    large, small = (
+        np.asarray(Image.open(tmp_path / name).convert("RGB")).astype(int)
+        for name in ("a.png", "b.png")
+    )
+    assert np.abs(large - small).max() <= 16
+    assert 2 * (tmp_path / "b.png").stat().st_size < (tmp_path / "a.png").stat().st_size
 
 
 def test_of_refuted_claims_it_is_said_what_is_known_of_participants():
