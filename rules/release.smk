@@ -4,11 +4,13 @@ if MADE.private:
     rule release:
         input:
             unpack(released_model),
+        # What was published stays until this job has found nothing wrong: of another machine, or
+        # other versions, it could not be made again.
         output:
-            row="results/{study}/row.csv",
-            model="results/{study}/model.npz",
-            json="results/{study}/statement.json",
-            md="results/{study}/statement.md",
+            row=update("results/{study}/row.csv"),
+            model=update("results/{study}/model.npz"),
+            json=update("results/{study}/statement.json"),
+            md=update("results/{study}/statement.md"),
         log:
             f"{WORK}/{{study}}/logs/release.log",
         localrule: True

@@ -696,6 +696,24 @@ def test_a_published_file_that_was_deleted_is_made_again(runs):
     released(project)
 
 
+def test_what_is_published_stays_when_its_job_fails(runs):
+    """It may be the only copy: elsewhere the same key gives other last bits."""
+    _, (_, (project, _)) = runs
+    published = sorted((project.folder / "results/mine").iterdir())
+    before = {path: path.read_bytes() for path in published}
+    (row,) = (project.folder / "private/mine/fit").rglob("*.csv")
+    model = row.with_suffix(".npz")
+    model.write_bytes(model.read_bytes() + b"x")
+    row.touch()
+    assert project.snakemake(check=False).returncode != 0
+    assert f"{model.name} is missing or damaged" in log_of(project)
+    assert {path: path.read_bytes() for path in published} == before
+    row.unlink()  # as the message says
+    project.snakemake()
+    assert {path: path.read_bytes() for path in published} == before
+    released(project)
+
+
 def test_a_corrected_file_of_the_mirror_is_not_passed_over(runs):
     _, (_, (project, _)) = runs
     raw = project.folder.parent / "raw" / "mine.npz"

@@ -326,6 +326,11 @@ def test_node_bases_and_what_the_noise_is_worth_under_them():
     again = calibrate(corrected, 8.0, 1e-5)
     assert again.plan.adjacency == "participant"
     assert again.noise_multiplier > 0 and 0.99 * 8 <= again.epsilon <= 8
+    # Where the claim is of a replaced node, so is the first corrected analysis.
+    replacing = NODE | {"adjacency": "node_replace"}
+    corrected = calibration_plan(analyses("sage", "node", replacing, TRAIN), "corrected")
+    assert corrected.adjacency == "node_replace"
+    assert corrected.mechanisms[0].group == 2 * NODE["max_degree"] + 1
 
 
 @pytest.mark.parametrize("adjacency", ["node_add_remove", "node_replace"])

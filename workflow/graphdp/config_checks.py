@@ -53,8 +53,8 @@ def one_analysis(value: Mapping[str, Sequence[BaseModel]]) -> None:
             )
         if any(len(found) > 1 for found in values.values()):
             raise ValueError(
-                f"{name} mixes {words}, whose ε mean different things; "
-                "give each an experiment of its own"
+                f"{name} mixes {words}, whose ε mean different things; give each an "
+                "experiment of its own, or where they have the same ε a study"
             )
     # The statement of an ε composes the search over all experiments that have it.
     adjacencies: dict[tuple[str, str, str], set[str | None]] = {}

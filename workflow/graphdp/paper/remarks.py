@@ -60,30 +60,38 @@ def _deltas(private: pd.DataFrame, label: str, places: pd.Series | None) -> str:
 
 
 def claims(cells: pd.DataFrame) -> list[str]:
-    """The adjacencies of cells, then by basis and status of their ε the methods that have it."""
+    """The adjacencies of cells, then by basis and status of their ε the methods that have it.
+    Where cells of one kind of level have several, each adjacency stands with its methods."""
     private = cells[cells["level"].map(is_private).astype(bool)]
-    #: (name, basis) -> status -> kinds of levels that have it.
-    analysed: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
-    by = ["method", "epsilon_basis", "level", "epsilon_status"]
+    under = private["adjacency"].map(lambda name: re.sub(r"\(\d+\)", "(k)", name))
+    mixed = under.groupby(private["level"].map(level_kind)).nunique().max() > 1
+    private = private.assign(under=under if mixed else "")
+    #: (name, basis, adjacency) -> status -> kinds of levels that have it.
+    analysed: dict[tuple[str, str, str], dict[str, dict[str, None]]] = {}
+    by = ["method", "epsilon_basis", "under", "level", "epsilon_status"]
     made = list(private[by].drop_duplicates().itertuples(index=False, name=None))
-    statuses = {claim[:3]: claim[3] for claim in made}
-    for method, basis, level, status in made:
+    statuses = {claim[:4]: claim[4] for claim in made}
+    for method, basis, place, level, status in made:
         # A method goes by one name as its code runs it too, unless that changes the verdict.
         of = as_implemented().get(method, method)
-        name = method_name(of if statuses.get((of, basis, level), status) == status else method)
-        verdicts = analysed.setdefault((name, basis), {})
+        alike = statuses.get((of, basis, place, level), status) == status
+        verdicts = analysed.setdefault((method_name(of if alike else method), basis, place), {})
         verdicts.setdefault(status, {})[level_kind(level)] = None
     told: dict[str, list[str]] = {}
-    for (name, basis), verdicts in analysed.items():
+    for (name, basis, place), verdicts in analysed.items():
         # Levels are named where an analysis says one thing of some and another of others.
         words = [
             short_status(status) + (f" ({', '.join(kinds)})" if len(verdicts) > 1 else "")
             for status, kinds in verdicts.items()
         ]
-        told.setdefault(f"{basis_text(basis)}, {', '.join(words)}", []).append(name)
-    adjacencies = dict.fromkeys(re.sub(r"\(\d+\)", "(k)", a) for a in private["adjacency"])
+        where = f" under {place}" if mixed else ""
+        told.setdefault(f"{basis_text(basis)}, {', '.join(words)}{where}", []).append(name)
     lines = [f"{', '.join(names)} {verdict}" for verdict, names in told.items()]
-    return [f"adjacency {' / '.join(adjacencies)}", *lines] if lines else []
+    return (
+        [*([] if mixed else [f"adjacency {' / '.join(dict.fromkeys(under))}"]), *lines]
+        if lines
+        else []
+    )
 
 
 def weights_alone(shown: pd.DataFrame) -> list[str]:

@@ -243,11 +243,11 @@ def _check(row: "pd.Series", origin: dict, entry: dict) -> None:
     name = f"{row['dataset']}/{row['method']}/{row['level']}/{row['epsilon']}, seed {row['seed']}"
     said = {c: row[c] for c in ("epsilon_basis", "adjacency", "epsilon_status")}
     said |= {"noise_multiplier": row["noise_multiplier"], "delta": row["delta"]}
-    said["epsilons"] = json.loads(row["epsilons"])
+    said["epsilons"] = _by_analysis(json.loads(row["epsilons"]))
     expected = calibrated.label(entry) | {
         "noise_multiplier": calibrated.noise_multiplier(entry) or math.nan,
         "delta": math.nan if entry["delta"] is None else entry["delta"],
-        "epsilons": entry["epsilons"],
+        "epsilons": _by_analysis(entry["epsilons"]),
     }
     for source, wanted, found in (("study", origin, row), ("calibration", expected, said)):
         for column, value in wanted.items():
@@ -258,6 +258,11 @@ def _check(row: "pd.Series", origin: dict, entry: dict) -> None:
                     f"known_rows: the row of {name}, has {column} {found[column]}, the {source} "
                     f"{value}; leave known_rows out to train the model"
                 )
+
+
+def _by_analysis(epsilons: list[dict]) -> list[dict]:
+    """The ε of all analyses in an order of their names: which comes first may have changed."""
+    return sorted(epsilons, key=lambda one: (one["basis"], one["adjacency"]))
 
 
 def _same(a: object, b: object, close: float) -> bool:

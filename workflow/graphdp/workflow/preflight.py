@@ -34,6 +34,8 @@ PUBLISHED = "config/published"
 _MANY_NODES = 10**12
 #: Modules with the tables and figures of all studies; a paper's own are in its method's folder.
 _GENERAL = {"table": "graphdp.paper.tables", "figure": "graphdp.paper.figures"}
+#: Of these what shows the experiment `accuracy` alone, whatever others a study has.
+_OF_ACCURACY = {"table": ("accuracy", "leaderboard"), "figure": ("figure6", "leaderboard")}
 
 
 @dataclass(frozen=True)
@@ -273,6 +275,14 @@ def _check_shown(study: Study) -> None:
                 hint = f"{name!r} is a {other}, which stands under {other}s"
                 fault = unknown(kind, name, sorted(shown(kind)))
                 raise GraphDPError(f"config: {kind}s: {hint if name in shown(other) else fault}")
+            # An attack alone, or a part of a study, need not have what the rest has.
+            whole = study.only is None and study.experiments
+            if name in _OF_ACCURACY[kind] and whole and "accuracy" not in study.experiments:
+                raise GraphDPError(
+                    f"config: {kind}s: {name} shows the experiment accuracy, and the study has "
+                    f"{', '.join(study.experiments)}; name it so, or name what else is to be made "
+                    f"({kind}s: [] for none)"
+                )
     if study.paper is not None:
         papers = sorted(path.stem for path in Path(PUBLISHED).glob("*.csv"))
         papers = [name for name in papers if name != "orderings"]

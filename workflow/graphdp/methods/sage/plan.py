@@ -313,7 +313,11 @@ def analyses(level: str, settings: dict[str, Any], num_train: int | None) -> tup
             UnnoisedRelease(query="sub-graphs of randomly bounded lists", phase="classifier"),
         ),
     )
-    return published, implemented, participant, replaced, unbounded
+    # The first corrected one is of what the claim promises.
+    corrected = (participant, replaced)
+    if published.adjacency == "node_replace":
+        corrected = (replaced, participant)
+    return published, implemented, *corrected, unbounded
 
 
 def progaps_analyses(
