@@ -46,6 +46,8 @@ try:
         repeated_keys.check(path)
     prepared = preflight.prepare(config)
     STUDY, DATASETS, KNOWN = prepared.study, prepared.datasets, prepared.known
+    if STUDY.release == "private":
+        private.check_published(f"results/{STUDY.study}")
 except GraphDPError as error:
     raise WorkflowError(f"{error}") from None
 

@@ -696,6 +696,25 @@ def test_a_published_file_that_was_deleted_is_made_again(runs):
     released(project)
 
 
+@pytest.mark.parametrize("name", ["model.npz", "row.csv"])
+def test_a_published_file_that_was_altered_is_noticed(name, runs):
+    """Before anything is said to be up to date; doing as it says brings both back."""
+    _, (_, (project, _)) = runs
+    folder = project.folder / "results/mine"
+    before = {path: path.read_bytes() for path in sorted(folder.iterdir())}
+    said = hashlib.sha256(before[folder / "model.npz"]).hexdigest().encode()
+    altered = {"model.npz": before[folder / name] + b"x", "row.csv": before[folder / name]}
+    (folder / name).write_bytes(altered[name].replace(said, said[::-1]))
+    result = project.snakemake(check=False)
+    said = result.stdout + result.stderr
+    assert result.returncode != 0 and "Traceback" not in said
+    assert "results/mine/model.npz is not the model of results/mine/row.csv" in said
+    for file in ("model.npz", "row.csv"):
+        (folder / file).unlink()
+    project.snakemake()
+    assert {path: path.read_bytes() for path in sorted(folder.iterdir())} == before
+
+
 def test_what_is_published_stays_when_its_job_fails(runs):
     """It may be the only copy: elsewhere the same key gives other last bits."""
     _, (_, (project, _)) = runs

@@ -6,6 +6,7 @@ all streams are named by a secret from the operating system, nothing is publishe
 not hold, and what was released is written down (`graphdp.ledger`).
 """
 
+import csv
 import hmac
 import json
 import math
@@ -17,6 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from graphdp import io
 from graphdp.errors import GraphDPError
 
 if TYPE_CHECKING:
@@ -112,6 +114,21 @@ def prepare(key_file: str | os.PathLike, published: str | os.PathLike, local: bo
     folder.mkdir(mode=0o700, exist_ok=True)
     if stat.S_IMODE(folder.stat().st_mode) & 0o077:
         raise GraphDPError(f"others may read the folder {FOLDER}/: chmod 700 {FOLDER}")
+
+
+def check_published(folder: str | os.PathLike) -> None:
+    """Raise `GraphDPError` if the model in a folder of what is released is not the one that the row
+    beside it speaks of."""
+    model, row = Path(folder) / "model.npz", Path(folder) / "row.csv"
+    if not (model.is_file() and row.is_file()):
+        return
+    with open(row, encoding="utf-8", errors="replace", newline="") as file:
+        said = [line.get("model_sha256") for line in csv.DictReader(file)]
+    if said != [io.sha256_file(model)]:
+        raise GraphDPError(
+            f"{model} is not the model of {row}: one of them was altered after it was published; "
+            "delete both and run again, which copies them from private/"
+        )
 
 
 def keyed_hash(key: bytes, *name: int | str | float) -> str:
