@@ -16,11 +16,11 @@ import pandas as pd
 import pytest
 import yaml
 
-from graphdp import cli, ledger, private
+from graphdp import cli, ledger, private, training
 from graphdp.config import validate
 from graphdp.data.datasets import DatasetSpec, Preprocessing, Registry
 from graphdp.data.graph import Graph
-from graphdp.data.loaders import RawGraph
+from graphdp.data.loaders import RawGraph, load_arrays
 from graphdp.data.preprocess import build
 from graphdp.errors import GraphDPError
 from graphdp.methods.block import Block
@@ -746,6 +746,43 @@ def test_a_corrected_file_of_the_mirror_is_not_passed_over(runs):
         assert hashlib.sha256(raw.read_bytes()).hexdigest() not in said
     raw.write_bytes(before)
     project.snakemake()
+
+
+def python_of_the_page(word):
+    """The piece of Python in docs/private.md that has a word in it."""
+    page = (ROOT / "docs/private.md").read_text()
+    (found,) = [code for code in re.findall(r"```python\n(.*?)```", page, re.S) if word in code]
+    return found
+
+
+def test_the_page_predicts_what_the_model_does(tmp_path, monkeypatch):
+    """In numpy: without the library, of which a released model says nothing."""
+    monkeypatch.chdir(tmp_path)
+    x = np.random.default_rng(1).normal(0, 3, (200, 5)).astype(np.float32)
+    y = (x[:, 0] > 0) + (x[:, 1] > 0).astype(np.int64)
+    network = training.MLP(5, hidden=8, layers=3, classes=3, batch_norm=False)
+    sides = np.split(np.arange(200), [120, 160])
+    one = training.Member(("predict",), 0.05, 0.1, *sides)
+    rounds = training.DPAdam(30, 40, 40 / 120, 90, 1.0)
+    (model,) = training.train(network, x, y, [one], rounds, checkpoint="last")
+    Path("results/hospital").mkdir(parents=True)
+    np.savez("results/hospital/model.npz", **model.parameters)
+    found = {"numpy": np, "x": x.astype(np.float64)}
+    exec(python_of_the_page("argmax"), found)
+    np.testing.assert_array_equal(found["classes"], model.predictions)
+    assert len(set(found["classes"])) == 3
+
+
+def test_the_page_makes_a_file_that_is_read(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("nodes.csv").write_text("id,class,a,b\n7,0,1.5,2\n3,1,0,1\n9,-1,2,2\n")
+    for edges, expected in (("0,1\n1,2\n", ([0, 1], [1, 2])), ("", ([], []))):
+        Path("edges.csv").write_text("from,to\n" + edges)
+        exec(python_of_the_page("savez"), {"numpy": np, "pandas": pd})
+        raw = load_arrays(tmp_path, ["mine.npz"], "mine.npz", num_ids=10)
+        assert raw.ids.tolist() == [7, 3, 9] and raw.y.tolist() == [0, 1, -1]
+        assert raw.x.tolist() == [[1.5, 2], [0, 1], [2, 2]]
+        assert (raw.sources.tolist(), raw.targets.tolist()) == expected
 
 
 OF_THE_MACHINE = {"cpu_seconds", "wall_seconds", "peak_rss_mb", "train_accuracy", "curves"}
