@@ -216,6 +216,9 @@ def test_sparse_features_stay_sparse():
 def test_nothing_left_names_the_cause():
     with pytest.raises(GraphDPError, match=r"min_class_count = 5 .*largest has 2"):
         build("toy", raw_graph([0, 1, 1], []), Preprocessing(min_class_count=5))
+    for steps in (Preprocessing(min_class_count=2), Preprocessing(num_classes=3)):
+        with pytest.raises(GraphDPError, match="'toy': no node has a class: y is -1 for all 2"):
+            build("toy", raw_graph([-1, -1], []), steps)
 
 
 def test_edges_outside_the_graph_are_refused():

@@ -101,6 +101,10 @@ def build(name: str, raw: RawGraph, steps: Preprocessing) -> Graph:
                 f"dataset '{name}': a node is of class {len(counts) - 1}, and num_classes allows "
                 f"0..{steps.num_classes - 1}"
             )
+    if not labelled.any():
+        raise GraphDPError(
+            f"dataset '{name}': no node has a class: y is -1 for all {n}; give classes 0, 1, ..."
+        )
     if len(classes) == 0:
         raise GraphDPError(
             f"dataset '{name}': no class has min_class_count = {steps.min_class_count} nodes (the "
