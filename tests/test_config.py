@@ -223,6 +223,32 @@ def test_only_the_named_parts_are_asked_for():
     assert [entry.method for entry in attack.entries_of("pubmed")] == ["mlp"]
 
 
+def test_an_entry_may_be_about_all_datasets_but_some():
+    """So that a study names no dataset that somebody adds."""
+    entries = [
+        {"method": "gap", "level": "none", "hops": 1, "except_datasets": ["csbm"]},
+        {"method": "gap", "level": "none", "hops": 2, "datasets": ["csbm"]},
+        {"method": "gap", "level": "none", "hops": 3, "datasets": None},
+    ]
+    names = ["csbm", "cora", "pubmed"]
+    study = config.validate(minimal(datasets=names, experiments={"a": entries}))
+    hops = {
+        cell.dataset: {setting["hops"] for setting in cell.settings} for cell in Grid(study).cells
+    }
+    assert hops == {"csbm": {2, 3}, "cora": {1, 3}, "pubmed": {1, 3}}
+    about = [spec.get("datasets") for spec in asked_for.experiments(study)["a"]]
+    assert about == [["cora", "pubmed"], ["csbm"], None]
+
+
+@pytest.mark.parametrize("dataset", ["csbm", "cora", "citeseer", "pubmed", "berkeley13"])
+def test_every_method_of_the_leaderboard_is_there_for_any_graph(dataset):
+    asked = yaml.safe_load((ROOT / "config/studies/leaderboard.yaml").read_text())
+    study = config.validate(asked | {"datasets": [dataset]})
+    found = {(cell.method, cell.level) for cell in Grid(study).cells}
+    named = {(e["method"], e["level"]) for e in asked["experiments"]["accuracy"]}
+    assert found == named and len({method for method, _ in found}) == 7
+
+
 def test_an_experiment_is_about_one_adjacency():
     node = {"method": "mlp", "level": "node", "epsilon": 4}
     replaced = node | {"adjacency": "node_replace"}
@@ -356,6 +382,21 @@ def test_a_part_of_a_study_keeps_what_is_of_a_dataset(monkeypatch):
     assert "label_layers" in whole["per_dataset"]["cora"]
     part = preflight.prepare(whole | {"datasets": ["cora"], "only": ["central"]}).study
     assert set(part.experiments) == {"central"} and part.entries_of("cora")
+
+
+def test_a_table_of_an_experiment_that_a_study_lacks_is_refused(monkeypatch):
+    """Else its table and figure would be empty, without a word."""
+    monkeypatch.chdir(ROOT)
+    study = minimal(experiments={"mine": entry()["a"]})
+    said = "config: tables: accuracy shows the experiment accuracy, and the study has mine; name"
+    with pytest.raises(GraphDPError, match=said):
+        preflight.prepare(study)
+    with pytest.raises(GraphDPError, match="config: figures: figure6 shows"):
+        preflight.prepare(study | {"tables": ["statistics"]})
+    assert preflight.prepare(study | {"tables": ["statistics"], "figures": []}).study
+    whole = study | {"experiments": {"accuracy": entry()["a"], "mine": entry()["a"]}}
+    for only in ("accuracy", "mine"):
+        assert preflight.prepare(whole | {"only": only}).study
 
 
 def test_the_reference_names_the_values_that_a_key_may_have():

@@ -331,6 +331,16 @@ def test_its_audit_claim_holds_and_half_of_the_noise_refutes_it(project, tmp_pat
     edit(copy, place, "discrete_gaussian(noise_std /", "discrete_gaussian(noise_std / 2 /")
     refuted = claim_outcome(copy, 100_000)
     assert refuted["verdict"] == "refuted" and not refuted["as_expected"]
+    # A plan that says less of the sensitivity than is true.
+    copy = project.copy_to(tmp_path / "plan")
+    edit(
+        copy,
+        f"methods/{METHOD}/plan.py",
+        '        feature_clip,\n        "C"',
+        'feature_clip / 2, "C"',
+    )
+    refuted = claim_outcome(copy, 100_000)
+    assert refuted["verdict"] == "refuted" and not refuted["as_expected"]
 
 
 def test_its_detectable_factor_is_measured_by_its_own_noise(project):

@@ -601,6 +601,28 @@ def test_a_small_picture_has_the_colours_of_the_large_one(tmp_path):
     assert 2 * (tmp_path / "b.png").stat().st_size < (tmp_path / "a.png").stat().st_size
 
 
+def test_each_adjacency_of_a_level_stands_with_its_methods():
+    def cell(method, level, adjacency, status="conditional", basis="corrected"):
+        return {"method": method, "level": level, "epsilon": "4", "epsilon_basis": basis,
+                "adjacency": adjacency, "epsilon_status": status}  # fmt: skip
+
+    edge = cell("gap", "edge", "edge_undirected", "proven")
+    node = [cell(method, "node", "participant") for method in ("gap", "mlp")]
+    # One for each level: which is whose follows from the panel.
+    assert remarks.claims(pd.DataFrame([edge, *node])) == [
+        "adjacency edge_undirected / participant",
+        "GAP corrected, proven (edge), conditional (node)",
+        "MLP corrected, conditional",
+    ]
+    others = [cell("dpdgc", "node", "node_replace"), cell("dpdgc", "k5", "k_neighbor(5)")]
+    assert remarks.claims(pd.DataFrame([edge, *node, *others])) == [
+        "GAP corrected, proven under edge_undirected",
+        "GAP, MLP corrected, conditional under participant",
+        "DPDGC corrected, conditional under node_replace",
+        "DPDGC corrected, conditional under k_neighbor(k)",
+    ]
+
+
 def test_of_refuted_claims_it_is_said_what_is_known_of_participants():
     def cell(method, *held):
         analyses = [

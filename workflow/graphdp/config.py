@@ -70,6 +70,10 @@ def grid_type(method: str, level: str) -> type[BaseModel]:
         Annotated[Names, Field(min_length=1)] | None,
         Field(None, description="only these datasets of the study, if given"),
     )
+    fields["except_datasets"] = (
+        Annotated[Names, Field(min_length=1)] | None,
+        Field(None, description="all datasets of the study but these, if given"),
+    )
     for name, info in settings.model_fields.items():
         item = info.annotation
         if info.metadata:
@@ -107,6 +111,13 @@ def _grid_entry(value: Any) -> BaseModel:
 GridEntry = Annotated[Any, BeforeValidator(_grid_entry)]
 
 
+def is_about(entry: BaseModel, dataset: str) -> bool:
+    """Whether an entry of an experiment is about a dataset of the study."""
+    if entry.except_datasets is not None and dataset in entry.except_datasets:
+        return False
+    return entry.datasets is None or dataset in entry.datasets
+
+
 class Attack(Strict):
     """One attack of a study: whom it attacks. See `graphdp.attacks`."""
 
@@ -125,10 +136,11 @@ class Attack(Strict):
             if (entry.method, entry.level) in seen:
                 raise ValueError(f"{entry.method} at level {entry.level} stands twice; keep one")
             seen.add((entry.method, entry.level))
-            if entry.datasets is not None:
-                raise ValueError(
-                    "datasets: an attack is on all datasets of the study; leave it out"
-                )
+            for key in ("datasets", "except_datasets"):
+                if getattr(entry, key) is not None:
+                    raise ValueError(
+                        f"{key}: an attack is on all datasets of the study; leave it out"
+                    )
             for name in card(entry.method).settings(entry.level).model_fields:
                 if len(getattr(entry, name)) > 1:
                     raise ValueError(f"{name} has several values; an attack takes one")
@@ -363,7 +375,7 @@ class Study(Strict):
             (name, entry)
             for name, entries in (*self.experiments.items(), *attacked)
             for entry in entries
-            if entry.datasets is None or dataset in entry.datasets
+            if is_about(entry, dataset)
         ]
 
 

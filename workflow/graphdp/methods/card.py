@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+from graphdp.errors import GraphDPError
 from graphdp.methods.settings import Settings
 from graphdp.privacy.protection import Words, level_kind
 
@@ -120,6 +121,15 @@ class Card:
     tried: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     examples: tuple[str, ...] = ()
     words: Words = field(default_factory=Words)
+
+    def __post_init__(self):
+        # Else a statement would say of a participant what is true where no edge is read.
+        if self.reads_edges and not self.words.edges and {"node", "k"} & self.levels.keys():
+            raise GraphDPError(
+                f"{self.name} protects nodes and reads edges: say in its card which of a node's "
+                'edges its ε is of, as words=Words(edges="Out-edges of a node."), or '
+                "reads_edges=False"
+            )
 
     def settings(self, level: str) -> type[Settings]:
         """The type of its hyperparameters at a level."""

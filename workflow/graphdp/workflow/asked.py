@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from graphdp.config import Study
+from graphdp.config import Study, is_about
 from graphdp.methods.registry import card
 from graphdp.privacy.protection import is_private
 
@@ -49,7 +49,9 @@ def attacks(study: Study) -> dict[str, list[dict[str, Any]]]:
 def _spec(study: Study, entry: Any) -> dict[str, Any]:
     spec = {"method": entry.method, "level": entry.level}
     spec["epsilon"] = epsilons(study, entry)
-    if entry.datasets is not None:
+    if entry.except_datasets is not None:
+        spec["datasets"] = [name for name in study.datasets if is_about(entry, name)]
+    elif entry.datasets is not None:
         spec["datasets"] = list(entry.datasets)
     for name in card(entry.method).settings(entry.level).model_fields:
         values = [value for value in getattr(entry, name) if value is not None]

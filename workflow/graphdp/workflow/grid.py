@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from graphdp.config import Study
+from graphdp.config import Study, is_about
 from graphdp.errors import GraphDPError
 from graphdp.methods.card import CACHE, OPEN_CACHE, Stage
 from graphdp.methods.registry import card
@@ -114,7 +114,7 @@ class Grid:
         for experiment, entries in self.study.experiments.items():
             fresh: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
             for entry in entries:
-                if entry.datasets is not None and dataset not in entry.datasets:
+                if not is_about(entry, dataset):
                     continue
                 for epsilon in epsilons(self.study, entry):
                     name = (entry.method, entry.level, epsilon)

@@ -146,8 +146,10 @@ def _check_named_datasets(study: Study, registry: Registry) -> None:
     named |= {f"split_fractions.{name}": name for name in study.split_fractions}
     for experiment, entries in study.experiments.items():
         for number, entry in enumerate(entries):
-            for name in entry.datasets or ():
-                _check_dataset(f"experiments.{experiment}.{number}.datasets", name, study, registry)
+            for names in ("datasets", "except_datasets"):
+                for name in getattr(entry, names) or ():
+                    where = f"experiments.{experiment}.{number}.{names}"
+                    _check_dataset(where, name, study, registry)
     for where, name in named.items():
         _check_dataset(where, name, study, registry)
     # A part of a study (`only`) need not have what the rest has.

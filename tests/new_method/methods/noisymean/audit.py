@@ -5,9 +5,11 @@ import numpy as np
 from graphdp.audit import detectable
 from graphdp.audit.bound import lower_bound
 from graphdp.audit.claims import Claim
+from graphdp.audit.front_door import calibration_entry
 from graphdp.methods.noisymean import method
 from graphdp.methods.noisymean.method import noisy_sums
 from graphdp.methods.noisymean.plan import noisymean_plan
+from graphdp.privacy import calibrated
 from graphdp.privacy.calibration import Calibration
 from graphdp.rng import generator
 
@@ -22,13 +24,14 @@ def _attack(claim: Claim, calibration: Calibration, draws: int, seed: int):
     The score is the noisy sum along the node's features, which is the best one against Gaussian
     noise.
     """
-    std = calibration.noise_multiplier * _CLIP
+    # The σ that the plan hands to the method: a plan with too little noise is caught.
+    phase = calibrated.phases(calibration_entry(calibration))["sums"]
     scores = []
     for world, nodes in (("present", [_OTHER, _NODE]), ("absent", [_OTHER])):
         x = np.repeat(np.concatenate(nodes), draws, axis=0)
         runs = np.tile(np.arange(draws), len(nodes))
         stream = generator("audit", claim.name, seed, world)
-        sums, _ = noisy_sums(x, runs, draws, _CLIP, std, stream)
+        sums, _ = noisy_sums(x, runs, draws, _CLIP, phase.run.noise_std, stream)
         scores.append(sums @ _NODE[0])
     # No assumption on the noise: "gdp" would take it to be as good as Gaussian.
     return lower_bound(*scores, claim.delta), {"feature_clip": _CLIP}
