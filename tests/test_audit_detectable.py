@@ -181,6 +181,16 @@ def test_table_and_figure_show_the_factors(tmp_path):
     assert sum("sees" in text for text in shown) == 1
 
 
+@pytest.mark.parametrize(("bound", "bars", "said"), [(0.0, 0, "arrow: below"), (0.3, 1, "bar)")])
+def test_a_bound_below_the_axis_has_no_bar(bound, bars, said):
+    """Of 0 neither: it would look as one at the axis' end."""
+    result = run(get(RELEASE), 1000) | {"lower_bound": bound, "claimed_epsilon": 0.5}
+    (axes,) = outcomes.draw([result]).axes
+    bar = [line for line in axes.get_lines() if len(line.get_xdata()) == 2]
+    assert [line.get_xdata()[1] for line in bar] == [bound] * bars
+    assert said in axes.get_xlabel() and axes.get_xlim()[0] < 0.3
+
+
 @pytest.mark.alike
 @pytest.mark.slow
 @pytest.mark.parametrize(

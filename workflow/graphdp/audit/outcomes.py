@@ -19,6 +19,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.markers import CARETLEFT
 from matplotlib.transforms import blended_transform_factory
 
 from graphdp import io
@@ -202,7 +203,7 @@ def _draw(results: Sequence[Mapping[str, Any]]) -> Figure:
     # The layout ends a long number a few points beyond the edge.
     figure.get_layout_engine().set(w_pad=0.15)
     axes = figure.subplots()
-    left = 0.5
+    left = 0.25
     largest = max(max(r["lower_bound"], r["claimed_epsilon"]) for r in results)
     place, ticks, names = 0.0, [], []
     for family in families:
@@ -239,8 +240,9 @@ def _draw(results: Sequence[Mapping[str, Any]]) -> Figure:
     axes.set_ylim(place - 1.2, -0.9)
     axes.set_yticks(ticks, names)
     axes.grid(visible=False, axis="y")
+    below = "; arrow: below the axis" if any(r["lower_bound"] < left for r in results) else ""
     axes.set_xlabel(
-        "ε at the claim's δ (claimed: tick; audited lower bound, 95 % confidence: bar)\n"
+        f"ε at the claim's δ (claimed: tick; audited lower bound, 95 % confidence: bar{below})\n"
         "sees 0.5 σ: refutes its claim if half of the noise is drawn"
     )
     handles = [Line2D([], [], color="black", marker="|", ms=11, mew=2, ls="", label="claimed ε")]
@@ -282,8 +284,11 @@ def _row(result: Mapping[str, Any], group: Sequence[Mapping[str, Any]]) -> str:
 def _line(axes, result: Mapping[str, Any], place: float, left: float, factor: str) -> None:
     colour, marker, _ = _VERDICTS[result["verdict"]]
     claimed, bound = result["claimed_epsilon"], result["lower_bound"]
-    axes.plot([left, max(bound, left)], [place, place], color=colour, lw=3.5, alpha=0.55)
-    axes.plot([max(bound, left)], [place], color=colour, marker=marker, ms=6, ls="")
+    if bound < left:
+        axes.plot([left], [place], color=colour, marker=CARETLEFT, ms=8, ls="", clip_on=False)
+    else:
+        axes.plot([left, bound], [place, place], color=colour, lw=3.5, alpha=0.55)
+        axes.plot([bound], [place], color=colour, marker=marker, ms=6, ls="")
     axes.plot([claimed], [place], color="black", marker="|", ms=11, mew=2, ls="", zorder=3)
     text = f"≥ {bound:.2f}, claimed {claimed:.3g}"
     if "caught at" in factor:
