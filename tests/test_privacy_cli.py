@@ -183,6 +183,18 @@ def test_a_method_that_reads_no_edges_has_epsilon_zero(capsys):
     assert "nothing is released" in output.out
 
 
+@pytest.mark.parametrize("method", ["mlp", "naive", "naiveofficial"])
+@pytest.mark.parametrize("analysis", ["published", "corrected", "replaced"])
+def test_where_nothing_is_released_every_analysis_has_epsilon_zero(capsys, method, analysis):
+    line = f"calibrate {method} --level edge --calibrate-for {analysis} --epsilon"
+    status, output = run(capsys, f"{line} 0")
+    assert status == 0 and "nothing is released" in output.out and output.err == ""
+    for more in ("", " --delta 1e-5"):
+        status, output = run(capsys, f"{line} 4{more}")
+        assert status == 2 and output.err.count("\n") == 1
+        assert "releases nothing, so its epsilon is 0 and not 4; ask for epsilon 0" in output.err
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

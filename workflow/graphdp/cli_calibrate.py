@@ -136,6 +136,8 @@ def _plan(arguments: argparse.Namespace, chosen: dict[str, Any] | None = None) -
             raise GraphDPError(f"{where}: give --train-nodes") from None
         raise
     plan = calibration_plan(plans, arguments.calibrate_for)
+    if plan.composition.is_empty:  # ε = 0, whichever analysis is asked for
+        return plan
     if arguments.calibrate_for != "published" and plan.basis != "corrected":
         raise GraphDPError(
             f"{where}: no corrected analysis has a finite epsilon, so that no noise meets "
@@ -184,6 +186,8 @@ def _takes(its: Card, kind: str, name: str, value: Any) -> bool:
 def _delta(arguments: argparse.Namespace, plan: Plan) -> float | None:
     if arguments.delta is not None or arguments.epsilon in (0, math.inf):
         return arguments.delta
+    if plan.composition.is_empty:
+        return None
     known = adjacency(plan.adjacency)
     counted = {
         "edges": arguments.edges, "train": arguments.train_nodes, "nodes": arguments.nodes

@@ -147,19 +147,19 @@ def calibrate(
         raise GraphDPError(
             f"epsilon {epsilon:g} is too small to calibrate: give at least {LEAST_EPSILON:g}, or 0"
         )
-    if delta is not None or 0 < epsilon < math.inf:
-        delta = accounting.check_delta(delta)
     composition = plan.composition
     what = f"{plan.method}, {plan.level} level"
+    if composition.is_empty and 0 < epsilon < math.inf:
+        raise GraphDPError(
+            f"{what}: the plan releases nothing, so its epsilon is 0 and not {epsilon:g}; "
+            f"ask for epsilon 0"
+        )
+    if delta is not None or 0 < epsilon < math.inf:
+        delta = accounting.check_delta(delta)
     if epsilon == math.inf:
         entry = AccountedEpsilon("autodp", math.inf, "no noise: no guarantee", "")
         return Calibration(plan, math.inf, delta, 0.0, (entry,))
     if composition.is_empty:
-        if epsilon > 0:
-            raise GraphDPError(
-                f"{what}: the plan releases nothing, so its epsilon is 0 and not {epsilon:g}; "
-                f"ask for epsilon 0"
-            )
         entry = AccountedEpsilon("autodp", 0.0, "nothing is released", "")
         return Calibration(plan, 0.0, delta, None, (entry,))
     if epsilon == 0:
