@@ -82,6 +82,7 @@ def test_every_shipped_cell_has_a_plan_on_its_graph(path, monkeypatch):
         ({"seeds": "many"}, ["seeds", "'many'"]),
         ({"split": "shard"}, ["split", "'shared'", "'shard'"]),
         ({"delta": 2}, ["delta", "2"]),
+        ({"delta": 1}, ["delta", "a number of at least 1e-300 and below 1, not 1"]),
         ({"epsilons": ["x"]}, ["epsilons", "'x'"]),
         ({"epsilons": [-1]}, ["epsilons", "-1"]),
         ({"epsilons": [1, "1.0"]}, ["epsilons", "repeated"]),

@@ -49,7 +49,9 @@ def delta_choice(value: float | str) -> float | str:
     except ValueError:
         number = math.nan
     if not LEAST_DELTA <= number < 1:
-        what = f"auto, {TRAIN_POWER}, {AT_MOST}1e-5 or a number from {LEAST_DELTA} to 1"
+        what = (
+            f"auto, {TRAIN_POWER}, {AT_MOST}1e-5 or a number of at least {LEAST_DELTA} and below 1"
+        )
         raise ValueError(f"must be {what}, not {value!r}")
     return f"{AT_MOST}{number:g}" if text.startswith(AT_MOST) else number
 
