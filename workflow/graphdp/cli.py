@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -15,6 +16,11 @@ from graphdp.private import make_key
 
 class _Parser(argparse.ArgumentParser):
     """Reports a wrong command line in one line, like every other error of the project."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        # Python's own takes -1 for a value, and -1e-5 for an option.
+        self._negative_number_matcher = re.compile(r"-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$|-inf$", re.I)
 
     def error(self, message: str) -> None:
         self.exit(2, f"graphdp: {message}; see {self.prog} --help\n")
