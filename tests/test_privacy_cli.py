@@ -65,6 +65,10 @@ def test_a_delta_that_would_allow_to_publish_a_node_is_refused_or_warned_of(caps
     assert status == 0 and "warning: delta 1e-05 is not below 1/100000, one over" in output.err
     status, output = run(capsys, f"{NODE} --nodes 100")
     assert status == 2 and "--nodes 100 is below --train-nodes 19800" in output.err
+    # Of a refusal there is no warning.
+    for wrong in ("nan", "1", "-1e-5", "0.5 --epsilon -1"):
+        status, output = run(capsys, NODE.replace("1e-5", wrong))
+        assert status == 2 and "warning" not in output.err and output.err.count("\n") == 1
     # Just below one over the nodes it is taken, without a word.
     status, output = run(capsys, NODE.replace("1e-5", str(0.999 / 19800)))
     assert status == 0 and output.err == ""
@@ -177,6 +181,17 @@ def test_a_replaced_node_needs_its_own_noise(capsys, method):
     assert "claim under node_replace" in text
 
 
+def test_it_is_said_where_the_accountant_asked_for_does_not_know_a_release(capsys):
+    line = NODE.replace("gap", "mlp").replace(" --max-degree 100 --hops 2", "")
+    text = run(capsys, f"{line} --accountant pld --adjacency node_replace")[1].out
+    assert "pld does not know samples of a fixed size; the ε is by dp_accounting." in text
+    for known in ("--accountant pld", "--adjacency node_replace"):
+        assert "does not know" not in run(capsys, f"{line} {known}")[1].out
+    # Gaussian releases compose exactly in any case.
+    edge = "calibrate gap --level edge --epsilon 4 --delta 1e-6 --hops 2 --accountant pld"
+    assert "does not know" not in run(capsys, edge)[1].out
+
+
 def test_a_method_that_reads_no_edges_has_epsilon_zero(capsys):
     status, output = run(capsys, "calibrate mlp --level edge --epsilon 0")
     assert status == 0
@@ -219,6 +234,11 @@ def test_where_nothing_is_released_every_analysis_has_epsilon_zero(capsys, metho
             "progap, node level, reads no --adjacency; leave it out",
         ),
         ("calibrate gat --level edge --epsilon 1", "invalid choice"),
+        (NODE.replace("1e-5", "-1e-5"), "delta is -1e-05; it must lie strictly between 0 and 1"),
+        (NODE.replace("1e-5", "-.5E+1"), "delta is -5.0; it must"),
+        (NODE.replace("--epsilon 8", "--epsilon -inf"), "epsilon is -inf; give a number of at"),
+        (NODE.replace("19800", "0"), "--train-nodes 0: at least 1 is needed"),
+        (NODE.replace("19800", "-5"), "--train-nodes -5: at least 1 is needed"),
         ("", "COMMAND"),
     ],
 )

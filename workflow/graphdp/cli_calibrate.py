@@ -17,6 +17,7 @@ from graphdp.errors import GraphDPError
 from graphdp.methods import registry
 from graphdp.methods.card import Card
 from graphdp.methods.options import options, plan_fields, type_of
+from graphdp.privacy.accounting import check_delta, primary
 from graphdp.privacy.calibration import (
     CALIBRATE_FOR,
     Calibration,
@@ -199,29 +200,33 @@ def _delta(arguments: argparse.Namespace, plan: Plan) -> float | None:
     raise GraphDPError(f"give --delta, below one over the number of {known.counts}")
 
 
-def _check_delta(plan: Plan, delta: float | None, arguments: argparse.Namespace) -> None:
+def _check_counts(arguments: argparse.Namespace) -> None:
+    for name in ("train_nodes", "nodes", "edges"):
+        count = getattr(arguments, name)
+        if count is not None and count < 1:
+            raise GraphDPError(f"--{name.replace('_', '-')} {count}: at least 1 is needed")
+    train, nodes = arguments.train_nodes, arguments.nodes
+    if train and nodes and nodes < train:
+        raise GraphDPError(f"--nodes {nodes} is below --train-nodes {train}: it counts all nodes")
+
+
+def _check_delta(plan: Plan, delta: float | None, arguments: argparse.Namespace) -> str | None:
     """A δ that a model which publishes one protected unit outright would meet: refused where the
-    claim is corrected, and warned of where it is the paper's.
+    claim is corrected, and where it is the paper's the warning.
 
     Without --nodes the training nodes stand for all, of which there are no fewer.
     """
+    if delta is not None:
+        check_delta(delta)
     nodes = arguments.nodes if arguments.nodes is not None else arguments.train_nodes
-    for flag, count in (("nodes", nodes), ("edges", arguments.edges)):
-        if count is not None and count < 1:
-            raise GraphDPError(f"--{flag} {count}: at least 1 is needed")
-    if nodes and nodes < (arguments.train_nodes or 0):
-        raise GraphDPError(
-            f"--nodes {nodes} is below --train-nodes {arguments.train_nodes}: it counts all nodes"
-        )
     known = adjacency(plan.adjacency)
     units = {"edges": arguments.edges, "nodes": nodes}[known.counts] if known else None
     if delta is None or not units:
-        return
+        return None
     fault = delta_fault(delta, plan.adjacency, units, units)
     if fault and plan.basis == "corrected":
         raise GraphDPError(fault)
-    if fault:
-        print(f"graphdp: warning: {fault}", file=sys.stderr)
+    return fault
 
 
 def render(calibration: Calibration) -> str:
@@ -248,12 +253,27 @@ def render(calibration: Calibration) -> str:
         )
     lines += [
         "",
+        *_accountant_line(calibration),
         *(f"- {assumption}" for assumption in plan.assumptions),
         *_delta_line(calibration),
     ]
     if plan.status == "refuted" and calibration.target_epsilon < math.inf:
         lines.append("A counterexample to this claim exists: read its epsilon as none.")
     return "\n".join(lines)
+
+
+def _accountant_line(calibration: Calibration) -> list[str]:
+    """Where privacy loss distributions are asked for and do not know all that is released."""
+    composition, noise = calibration.plan.composition, calibration.noise_multiplier
+    if not composition.asks_pld or not noise or composition.is_gaussian or composition.is_pure:
+        return []
+    if primary(composition) == "pld":
+        return []
+    others = [term.what for term in composition.terms if "pld" not in term.accountants]
+    return [
+        f"- Accountant pld does not know {' and '.join(others)}; the ε is by "
+        f"{calibration.accounting[0].accountant}."
+    ]
 
 
 def _delta_line(calibration: Calibration) -> list[str]:
@@ -312,9 +332,10 @@ def _deviations(result: Calibration) -> list[str]:
 
 def answer(arguments: argparse.Namespace) -> str:
     """The calibration that a command line asks for, as text or JSON. Raises GraphDPError."""
+    _check_counts(arguments)
     plans = [(chosen, plan, _delta(arguments, plan)) for chosen, plan in _plans(arguments)]
     _, plan, delta = plans[0]
-    _check_delta(plan, delta, arguments)
+    warning = _check_delta(plan, delta, arguments)
     best = None
     for chosen, plan, delta in cheapest_first(plans, arguments.epsilon):
         if best and needs_more(plan, arguments.epsilon, delta, best[1].noise_multiplier):
@@ -323,6 +344,8 @@ def answer(arguments: argparse.Namespace) -> str:
         if best is None or (result.noise_multiplier or 0) < (best[1].noise_multiplier or 0):
             best = chosen, result
     chosen, result = best
+    if warning:  # of what is answered: a refusal is one line
+        print(f"graphdp: warning: {warning}", file=sys.stderr)
     if arguments.json:
         value = result.to_dict() | _noise(result) | ({"chosen": chosen} if chosen else {})
         return json.dumps(value, indent=2, ensure_ascii=False)
