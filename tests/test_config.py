@@ -102,6 +102,8 @@ def test_every_shipped_cell_has_a_plan_on_its_graph(path, monkeypatch):
         ({"experiments": entry(epsilon="inf")}, ["finite", "inf"]),
         ({"experiments": entry(hop=1)}, ["'hop'", "'hops'"]),
         ({"experiments": entry(hops=[1, 0])}, ["hops", "0"]),
+        ({"experiments": entry(hops=10**30)}, ["hops", "less than or equal to 1000000000"]),
+        ({"experiments": entry(level="node", max_degree=[10**30])}, ["max_degree", "1000000000"]),
         ({"experiments": entry(max_degree=10)}, ["unknown key 'max_degree'"]),
         ({"per_dataset": {"csbm": {"batchsize": 1}}}, ["'batchsize'", "'batch_size'"]),
     ],

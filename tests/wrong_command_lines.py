@@ -59,7 +59,8 @@ def _counts() -> Iterator[Line]:
             yield [*words[:place], name, value, *words[place + 2 :]], [name]
 
     # Their accounting would take hours.
-    yield [*FULL.split(), "--epochs", "1000000000000"], ["rounds", "fewer epochs"]
+    yield [*FULL.split(), "--epochs", "1000000000"], ["rounds", "fewer epochs"]
+    yield [*FULL.split(), "--max-degree", "1000000001"], ["--max-degree", "equal to 1000000000"]
     deep = EDGE.replace("gap", "progap").replace("--hops 2", "--depth 1000000000000")
     yield deep.split(), ["--depth", "1000"]
 

@@ -7,8 +7,11 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-PositiveInt = Annotated[int, Field(ge=1)]
-NonNegativeInt = Annotated[int, Field(ge=0)]
+#: More than any graph has; and names of files hold the numbers, which Snakemake refuses where they
+#: have 20 equal digits in a row. A field's own `le` would give way to it.
+MOST = 10**9
+PositiveInt = Annotated[int, Field(ge=1, le=MOST)]
+NonNegativeInt = Annotated[int, Field(ge=0, le=MOST)]
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 #: Of the baselines as DPDGC trains them without noise (its appendix K); GAP's have none.

@@ -1,6 +1,6 @@
 """ProGAP: progressive GNNs with aggregation perturbation (Sajadmanesh and Gatica-Perez, 2024)."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -8,13 +8,13 @@ from graphdp.methods.bound_degree import STAGE as BOUND_DEGREE
 from graphdp.methods.card import CACHE, ROWS, Card, Stage, whole
 from graphdp.methods.settings import (
     FullBatchTraining,
-    NonNegativeInt,
     PositiveInt,
     PrivateTraining,
 )
 from graphdp.privacy.protection import Words, protects_nodes
 
-DEPTH = Field(2, le=1000, description="K, the number of aggregations; there are K + 1 stages")
+Depth = Annotated[int, Field(ge=0, le=1000)]
+DEPTH = Field(2, description="K, the number of aggregations; there are K + 1 stages")
 BASE_LAYERS = Field(1, description="linear layers of each base MLP")
 LAYERWISE = Field(False, description="freeze the bases of earlier stages")
 HISTORY = Field(False, description="keep training and validation accuracy after every epoch")
@@ -23,7 +23,7 @@ HISTORY = Field(False, description="keep training and validation accuracy after 
 class Public(FullBatchTraining):
     """ProGAP without privacy and at edge level: features and labels are public."""
 
-    depth: NonNegativeInt = DEPTH
+    depth: Depth = DEPTH
     base_layers: PositiveInt = BASE_LAYERS
     layerwise: bool = LAYERWISE
     history: bool = HISTORY
@@ -32,7 +32,7 @@ class Public(FullBatchTraining):
 class Node(PrivateTraining):
     """ProGAP at node level."""
 
-    depth: NonNegativeInt = DEPTH
+    depth: Depth = DEPTH
     max_degree: PositiveInt = Field(100, description="D, the bound on every out-degree")
     base_layers: PositiveInt = BASE_LAYERS
     layerwise: bool = LAYERWISE
