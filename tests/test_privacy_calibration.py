@@ -159,7 +159,7 @@ def test_a_wrong_noise_fails_the_post_conditions(monkeypatch, factor, message):
     ("target", "epochs", "message"),
     [
         # Of noise so large dp-accounting's bound takes the logarithm of 0.
-        (0.1, 1, "needs a noise multiplier above"),
+        (0.1, 1, "and more noise does not help; raise epsilon or delta"),
         (1, 100, "jumps from above epsilon 1 down to 0.97"),
     ],
 )
@@ -168,6 +168,63 @@ def test_where_the_bound_without_replacement_gives_out_is_one_line(target, epoch
     with pytest.raises(GraphDPError) as error:
         calibrate(plan, target, 1e-12)
     assert message in str(error.value) and "\n" not in str(error.value)
+
+
+def test_where_rounding_ends_the_search_more_noise_is_not_advised():
+    plan = mlp_plan("node", 2000, 256, 3, 1.0, adjacency="node_replace")
+    with pytest.raises(
+        GraphDPError,
+        match=r"^mlp, node level: epsilon 0\.01 is out of reach: its .*"
+        r"round off where it reads 0\.\d+, .* not help; raise epsilon or delta$",
+    ):
+        calibrate(plan, 0.01, 1e-12)  # fmt: skip
+    with pytest.raises(GraphDPError, match=r"down to 0, .* in between apart; raise epsilon or d"):
+        calibrate(plan, 1e-3, 1e-5)
+    # Of ten million rounds without sampling ε still falls with the noise.
+    plan = mlp_plan("node", 10, 10, calibration.MOST_ROUNDS, 1.0)
+    with pytest.raises(GraphDPError, match="1e-06 needs a noise multiplier above"):
+        calibrate(plan, 1e-6, 1e-12)
+
+
+def test_loss_distributions_reach_an_epsilon_that_renyi_dp_does_not():
+    plan = replace(mlp_plan("node", 2000, 256, 3, 1.0), accountant="pld")
+    result = calibrate(plan, 1e-4, 1e-5)
+    assert LEAST_SHARE * 1e-4 <= result.epsilon <= 1e-4 < result.accounting[1].epsilon
+    # The central limit of so many tiny rounds: a Gaussian of μ = q √T / σ (Bu et al. 2020).
+    mu = 256 / 2000 * math.sqrt(23) / result.noise_multiplier
+    assert accounting.gaussian_epsilon(mu, 1e-5) == pytest.approx(1e-4, rel=0.05)
+    with pytest.raises(GraphDPError, match="is out of reach: with any noise"):
+        calibrate(replace(plan, accountant="auto"), 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize(("target", "delta"), [(4, 0.999), (0.01, 0.9), (1, 0.99)])
+def test_a_delta_that_only_one_library_bounds_by_kl_is_said_to_be_too_large(target, delta):
+    message = f"delta {delta} is so large that .* autodp reads .* give a delta below 1 / number"
+    with pytest.raises(GraphDPError, match=message) as error:
+        calibrate(mlp_plan("node", 2000, 256, 3, 1.0), target, delta)
+    assert "versions" not in str(error.value)
+
+
+def test_an_epsilon_of_zero_at_an_ordinary_delta_is_a_disagreement(monkeypatch):
+    monkeypatch.setattr(accounting, "google_rdp_epsilon", lambda *a: (0.0, 2))
+    for delta in (1e-6, 0.05):
+        with pytest.raises(GraphDPError, match="accountants disagree"):
+            accounting.cross_check(GAP_NODE, 1.0, delta)
+
+
+@pytest.mark.parametrize(
+    ("plan", "advice"),
+    [
+        (corrected_plan("edge", None, 2000, 256, 3, None, 1.0), "smaller epsilon"),
+        (
+            replace(mlp_plan("node", 2000, 256, 3, 1.0), accountant="pld"),
+            "smaller epsilon, or for accountant auto",
+        ),
+    ],
+)
+def test_of_too_little_noise_for_loss_distributions_only_what_there_is_is_advised(plan, advice):
+    with pytest.raises(GraphDPError, match=f"below 0.1 it takes minutes; ask for a {advice}$"):
+        calibrate(plan, 1000, 1e-5)
 
 
 def test_disagreeing_accountants_stop_a_calibration(monkeypatch):

@@ -215,12 +215,9 @@ def calibrate(
         if composition.sketch != composition:
             stride, start = _FROM_SKETCH, _sketched_noise(plan, aim, delta)
         elif composition.asks_pld and accounting.second(composition) == "autodp_rdp":
-            stride, start = (
-                _FROM_RENYI,
-                _smallest_noise(
-                    cache(lambda x: accounting.epsilon(plan, x, delta, "autodp_rdp")), aim, what
-                ),
-            )
+            renyi = cache(lambda x: accounting.epsilon(plan, x, delta, "autodp_rdp"))
+            if renyi(_MOST_NOISE) < aim:  # else Rényi DP reads no ε so small
+                stride, start = _FROM_RENYI, _smallest_noise(renyi, aim, what)
         noise = _smallest_noise(
             cache(lambda x: accounting.epsilon(plan, x, delta)), aim, what, stride, start
         )
@@ -312,20 +309,18 @@ def _smallest_noise(
     """
     from scipy.optimize import brentq
 
-    high = start
+    high, read = start, {}
     while epsilon_at(high) > aim:
+        read[high] = epsilon_at(high)
         high *= stride
         if high > _MOST_NOISE:
-            raise GraphDPError(
-                f"{what}: epsilon {aim:g} needs a noise multiplier above {_MOST_NOISE:g}; "
-                f"raise epsilon"
-            )
+            raise GraphDPError(f"{what}: epsilon {aim:.4g} {_out_of_reach(read)}")
     low = high / stride
     while epsilon_at(low) <= aim:
         high, low = low, low / stride
         if low < _LEAST_NOISE:
             raise GraphDPError(
-                f"{what}: epsilon {aim:g} needs a noise multiplier below {_LEAST_NOISE:g}; "
+                f"{what}: epsilon {aim:.4g} needs a noise multiplier below {_LEAST_NOISE:g}; "
                 f"ask for a smaller epsilon, or inf for no noise"
             )
     # ε is close to a power of the noise, so the root is found in logarithms. A noise that reads
@@ -342,6 +337,17 @@ def _smallest_noise(
     while epsilon_at(root) > aim:
         root *= 1 + TOLERANCE / 4
     return root
+
+
+def _out_of_reach(read: dict[float, float]) -> str:
+    """Why no noise was found, from the ε that was read at each noise."""
+    least = min(read.values())
+    if least < 0.5 * min(read[noise] for noise in read if noise < _MOST_NOISE / 1000):
+        return f"needs a noise multiplier above {_MOST_NOISE:g}; raise epsilon or delta"
+    return (
+        f"is out of reach: its accountant's numbers round off where it reads {least:.3g}, and more "
+        "noise does not help; raise epsilon or delta"
+    )
 
 
 def _rounded_up(noise: float) -> float:
@@ -423,7 +429,8 @@ def _check(plan: Plan, target: float, noise: float, entries: tuple[AccountedEpsi
         raise GraphDPError(
             f"{plan.method}, {plan.level} level: at noise multiplier {noise:.6g} its accountant "
             f"jumps from above epsilon {target:g} down to {composed:.4g}, so that more than "
-            f"{1 - LEAST_SHARE:.0%} of it would be wasted; ask for another epsilon"
+            f"{1 - LEAST_SHARE:.0%} of it would be wasted: its arithmetic tells nothing in between "
+            f"apart; raise epsilon or delta"
         )
     if not composed <= target:
         raise GraphDPError(

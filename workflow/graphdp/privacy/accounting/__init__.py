@@ -307,6 +307,12 @@ def cross_check(plan: Plan, noise_multiplier: float, delta: float) -> tuple[floa
     else:
         ours, _ = autodp_rdp_epsilon(composition, noise_multiplier, delta, WHOLE_ORDERS)
     larger = max(ours, google)
+    if google == 0 < ours and delta**2 > -math.expm1(-rdp_curve(composition, noise_multiplier)(2)):
+        raise GraphDPError(
+            f"delta {delta:g} is so large that dp-accounting, which bounds it by the KL divergence "
+            f"as well, reads epsilon 0 where autodp reads {ours:.9g}: neither can check the other; "
+            f"give a delta below 1 / number of units"
+        )
     if ours != google and larger > AGREEMENT and not abs(ours - google) <= AGREEMENT * larger:
         raise GraphDPError(
             f"the accountants disagree at noise multiplier {noise_multiplier:g}, delta {delta:g}: "

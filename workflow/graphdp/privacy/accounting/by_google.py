@@ -177,7 +177,7 @@ def _parts_pld(parts: tuple[tuple[Composition, float], ...], interval: float) ->
 
     total = distribution.identity(interval)
     for composition, noise in parts:
-        _check_noise(noise)
+        _check_noise(composition, noise)
         for term in reversed(composition.terms):  # the largest distribution first
             for step, count in term.loss_distributions(noise, interval):
                 if count > 1:
@@ -203,15 +203,16 @@ def _has_events(composition: Composition) -> bool:
 def _library_pld(composition: Composition, noise: float, interval: float = PLD_INTERVAL) -> Any:
     from dp_accounting.pld import PLDAccountant
 
-    _check_noise(noise)
+    _check_noise(composition, noise)
     accountant = PLDAccountant(value_discretization_interval=interval)
     return accountant.compose(_event(composition, noise))
 
 
-def _check_noise(noise: float) -> None:
+def _check_noise(composition: Composition, noise: float) -> None:
     if noise < PLD_LEAST_NOISE:
+        renyi = all("autodp" in term.accountants for term in composition.terms)
         raise GraphDPError(
             f"noise multiplier {noise:g} is too small for the pld accountant, whose tables grow "
-            f"with the privacy loss; ask for a smaller epsilon, or for autodp below "
-            f"{PLD_LEAST_NOISE:g}"
+            f"with the privacy loss: below {PLD_LEAST_NOISE:g} it takes minutes; ask for a smaller "
+            f"epsilon{', or for accountant auto' if renyi else ''}"
         )
