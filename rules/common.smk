@@ -211,7 +211,10 @@ def claim_code(wildcards):
     """The claim, which the script finds by name in its method's folder."""
     from graphdp.audit.claims import home
 
-    return script_code("audit_claim", home(wildcards.claim))
+    try:
+        return script_code("audit_claim", home(wildcards.claim))
+    except GraphDPError as error:  # raised, it would stand above a traceback
+        sys.exit(f"WorkflowError:\n{error}")
 
 
 # A private release.

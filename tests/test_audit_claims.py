@@ -130,8 +130,15 @@ def test_verdicts(claimed, lower, found):
 
 
 def test_an_unknown_claim_is_one_clear_line():
-    with pytest.raises(GraphDPError, match="no audit of a claim 'gap'"):
-        get("gap")
+    with pytest.raises(
+        GraphDPError, match=r"no audit of a claim 'xyz'; there are \d+, such as .*/audit\.py"
+    ):
+        get("xyz")
+    with pytest.raises(
+        GraphDPError, match=r"did you mean gap-edge-directed-k1-eps4 or .*\?$"
+    ) as no:
+        get("gap-edge-direct-k1-eps4")
+    assert len(str(no.value)) < 200
 
 
 def test_the_registry_needs_no_torch():

@@ -182,6 +182,15 @@ def test_a_target_that_the_study_does_not_make_is_said_to_be_none(target, words)
     assert found.returncode != 0 and words in told and "KeyError" not in told
 
 
+@pytest.mark.slow
+def test_an_unknown_audit_is_one_line_without_a_traceback():
+    command = [sys.executable, "-m", "snakemake", "--dry-run", "results/audit/gap-edge.json"]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    told = found.stdout + found.stderr
+    assert found.returncode != 0 and "Traceback" not in told and "Exception" not in told
+    assert "no audit of a claim 'gap-edge'; did you mean gap-" in told
+
+
 @pytest.mark.parametrize("name", ["rows.csv", "attacks.csv", "fit/../rows.csv"])
 def test_known_rows_are_not_what_the_study_itself_writes(name, registry, tmp_path, monkeypatch):
     """Snakemake deletes what a job is about to make: it would be the only copy of the rows."""

@@ -5,6 +5,7 @@ multiplier, and a lower bound on the ε of the code at that noise. A method's ow
 `audit.py` of its folder, as `CLAIMS`.
 """
 
+import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -142,5 +143,15 @@ def home(name: str) -> str:
 def get(name: str) -> Claim:
     """The claim of that name; GraphDPError if there is none."""
     if name not in claims():
-        raise GraphDPError(f"no audit of a claim {name!r}; known: {', '.join(claims())}")
+        near = [known for known in claims() if known.startswith(name)]
+        near = near or difflib.get_close_matches(name, claims(), cutoff=0.5)
+        hint = (
+            f"did you mean {' or '.join(near[:3])}?"
+            if near
+            else (
+                f"there are {len(claims())}, such as {', '.join(list(claims())[:3])} (CLAIMS in "
+                "workflow/graphdp/methods/*/audit.py)"
+            )
+        )
+        raise GraphDPError(f"no audit of a claim {name!r}; {hint}")
     return claims()[name]
