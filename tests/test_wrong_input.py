@@ -23,6 +23,7 @@ from graphdp.methods.registry import cards
 from graphdp.paper.figures import figures
 from graphdp.paper.tables import tables
 from graphdp.training.members import like_of
+from graphdp.workflow import preflight
 from graphdp.workflow.preflight import loaders, prepare, shown
 from wrong_command_lines import all_lines
 from wrong_configurations import all_cases, study
@@ -89,6 +90,15 @@ def test_shipped_studies_can_be_run(path, registry):
         ),
         ({"loader": "lastfm_asia"}, r"loader 'lastfm_asia': takes no parameters"),
         (
+            {"loader": "arrays", "parameters": {"file": "ind.cora.x", "num_ids": "100"}},
+            r"loader 'arrays': num_ids must be a whole number without quotes, not '100'; write it",
+        ),
+        (
+            {"loader": "arrays", "parameters": {"file": "ind.cora.x", "sparse": "no"}},
+            r"loader 'arrays': sparse must be true or false without quotes, not 'no'; write it",
+        ),
+        ({"parameters": {"name": 3}}, r"loader 'planetoid': name must be a text, not 3; write it"),
+        (
             {"loader": "arrays", "parameters": {"file": "/elsewhere/mine.npz"}},
             r"the file '/elsewhere/mine.npz', which is not under files; put it .* there: mine.npz",
         ),
@@ -106,7 +116,9 @@ def test_the_loaders_are_read_off_the_code():
     for name, (taken, needed) in loaders().items():
         own = list(inspect.signature(LOADERS[name]).parameters.values())[2:]
         any_name = any(one.kind is one.VAR_KEYWORD for one in own)
-        assert taken == (None if any_name else [one.name for one in own])
+        assert any_name == (taken is None)
+        assert any_name or list(taken) == [one.name for one in own]
+        assert set((taken or {}).values()) <= set(preflight._TYPES)
         due = [one for one in own if one.default is one.empty and one.kind is not one.VAR_KEYWORD]
         assert needed == [one.name for one in due]
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from graphdp import ledger, private
 from graphdp.config import Study, unknown, validate
+from graphdp.config_errors import short
 from graphdp.data import download
 from graphdp.data.csbm_sizes import check_sizes
 from graphdp.data.datasets import DatasetSpec, Registry, load_registry
@@ -32,6 +33,12 @@ from graphdp.workflow.known_rows import KnownIndex
 PUBLISHED = "config/published"
 #: Larger than any batch.
 _MANY_NODES = 10**12
+#: Types of loaders' parameters, as the code annotates them -> those of values, in words.
+_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
+    "str": ((str,), "a text"),
+    "bool": ((bool,), "true or false without quotes"),
+    "int | None": ((int, type(None)), "a whole number without quotes"),
+}
 #: Modules with the tables and figures of all studies; a paper's own are in its method's folder.
 _GENERAL = {"table": "graphdp.paper.tables", "figure": "graphdp.paper.figures"}
 #: Of these what shows the experiment `accuracy` alone, whatever others a study has.
@@ -104,10 +111,16 @@ def _check_loader(name: str, spec: DatasetSpec) -> None:
     if spec.loader not in loaders():
         raise GraphDPError(f"dataset {name!r}: {unknown('loader', spec.loader, list(loaders()))}")
     taken, needed = loaders()[spec.loader]
-    for parameter in spec.parameters:
-        if taken is not None and parameter not in taken:
+    for parameter, value in spec.parameters.items() if taken is not None else ():
+        if parameter not in taken:
             fault = unknown("parameter", parameter, list(taken)) if taken else "takes no parameters"
             raise GraphDPError(f"dataset {name!r}: loader {spec.loader!r}: {fault}")
+        types, words = _TYPES[taken[parameter]]
+        if type(value) not in types:
+            raise GraphDPError(
+                f"dataset {name!r}: loader {spec.loader!r}: {parameter} must be {words}, not "
+                f"{short(value)}; write it so under parameters"
+            )
     for parameter in needed:
         if parameter not in spec.parameters:
             raise GraphDPError(
@@ -123,8 +136,9 @@ def _check_loader(name: str, spec: DatasetSpec) -> None:
 
 
 @cache
-def loaders() -> Mapping[str, tuple[Collection[str] | None, Collection[str]]]:
-    """Loader -> the parameters that it takes (None: any) and those that it needs.
+def loaders() -> Mapping[str, tuple[Mapping[str, str] | None, Collection[str]]]:
+    """Loader -> the parameters that it takes, with their annotations (None: any), and those that it
+    needs.
 
     Read off the code, as `shown`: of each function what stands behind folder and files.
     """
@@ -134,8 +148,8 @@ def loaders() -> Mapping[str, tuple[Collection[str] | None, Collection[str]]]:
     found = {}
     for name, function in zip(table.keys, table.values, strict=True):
         arguments = functions[function.id]
-        own = [one.arg for one in arguments.args[2:]]
-        needed = own[: len(own) - len(arguments.defaults)]
+        own = {one.arg: ast.unparse(one.annotation) for one in arguments.args[2:]}
+        needed = list(own)[: len(own) - len(arguments.defaults)]
         found[ast.literal_eval(name)] = (None if arguments.kwarg else own, needed)
     return found
 
