@@ -130,7 +130,14 @@ def test_wrong_arrays_are_refused(change, message):
         ({"y": np.array([0, 2, 0])}, "classes outside"),
         ({"node_ids": np.array([0, 3, 2])}, "node_ids"),
         ({"raw_num_nodes": 3}, "node_ids"),
-        ({"x": np.array([[np.nan], [0], [0]], dtype=np.float32)}, "finite"),
+        (
+            {"x": np.array([[np.nan], [0], [0]], dtype=np.float32)},
+            "1 features are not finite, the first in row 0, column 0",
+        ),
+        (
+            {"x": sp.csr_matrix(np.array([[0, 1], [0, 0], [1, np.inf]], dtype=np.float32))},
+            "first in row 2, column 1 ",
+        ),
     ],
 )
 def test_validate_names_what_does_not_hold(change, message):

@@ -225,8 +225,22 @@ def test_how_a_users_features_are_kept_does_not_follow_from_how_many_are_0(
             "universe of ids has 1844674407370955",
         ),
         ({"ids": np.arange(4.0)}, "ids must be 4 different integers"),
+        (
+            {"x": np.array([[1, 2], [3, np.nan], [0, 0], [np.inf, np.nan]])},
+            r"3 of the features in x are no finite .* in row 1, column 1 \(from 0\): nan; give",
+        ),
+        (
+            {"x": np.array([[0.0], [0], [-1e39], [0]])},
+            r"row 2, column 0 \(from 0\): -1e\+39, beyond float32's 3.4e\+38; scale features down",
+        ),
+        ({"x": np.array([[1, "b"]] * 4, dtype=object)}, "mine.npz: the array x holds Python obj"),
+        ({"y": np.array([1, "b", 1, 0], dtype=object)}, "array y holds Python objects, such as"),
+        ({"ids": np.array([1, "b", 2, 0], dtype=object)}, "array ids holds Python objects"),
+        ({"edge_index": np.zeros((2, 1))}, r"edge_index float64 \(2, 1\)"),
+        ({"edge_index": np.zeros((3, 0))}, r"edge_index float64 \(3, 0\)"),
     ],
 )
+@pytest.mark.filterwarnings("error")
 def test_what_a_users_arrays_cannot_be(tmp_path, changes, message):
     arrays = {"x": X, "y": Y, "edge_index": np.array(EDGES).T} | changes
     np.savez(tmp_path / "mine.npz", **arrays)
@@ -234,6 +248,25 @@ def test_what_a_users_arrays_cannot_be(tmp_path, changes, message):
     with pytest.raises(GraphDPError, match=message) as error:
         preprocess(spec, tmp_path)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int32, bool, "U1"])
+def test_without_edges_their_type_does_not_matter(tmp_path, dtype):
+    np.savez(tmp_path / "mine.npz", x=X, y=Y, edge_index=np.empty((2, 0), dtype))
+    spec = DatasetSpec(name="mine", title="Mine", loader="arrays", parameters={"file": "mine.npz"})
+    assert preprocess(spec, tmp_path).num_edges == 0
+
+
+def test_the_largest_float32_is_taken(tmp_path):
+    largest = np.finfo(np.float32).max
+    np.savez(tmp_path / "mine.npz", x=X + largest.astype(float), y=Y, edge_index=np.array(EDGES).T)
+    assert LOADERS["arrays"](tmp_path, [], "mine.npz").x.max() == largest
+
+
+def test_a_text_does_not_make_features_sparse(tmp_path):
+    np.savez(tmp_path / "mine.npz", x=X, y=Y, edge_index=np.array(EDGES).T)
+    with pytest.raises(GraphDPError, match="sparse must be true or false, not 'no'"):
+        LOADERS["arrays"](tmp_path, [], "mine.npz", sparse="no")
 
 
 @pytest.mark.parametrize("num_ids", ["1000", 1000.5, True, 10**12, -1])

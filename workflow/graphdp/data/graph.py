@@ -138,7 +138,19 @@ class Graph:
             f"ids must be {n} different numbers within 0..{self.num_ids - 1}",
         )
         values = self.x.data if sp.issparse(self.x) else self.x
-        self._require(bool(np.isfinite(values).all()), "features must be finite")
+        wrong = ~np.isfinite(values)
+        if wrong.any():
+            row, *column = np.argwhere(wrong)[0]
+            if not column:  # a place among the entries of sparse features
+                row, column = (
+                    np.searchsorted(self.x.indptr, row, "right") - 1,
+                    [self.x.indices[row]],
+                )
+            self._require(
+                False,
+                f"{np.count_nonzero(wrong)} features are not finite, the first in row {row}, "
+                f"column {column[0]} (from 0, of the nodes that are kept); correct the raw files",
+            )
         return self
 
     def fingerprint(self) -> str:

@@ -74,9 +74,12 @@ def load_arrays(
     of sparse rows have other last bits, and that number is private.
 
     Raises:
-        GraphDPError: an array is missing or has the wrong shape or type.
+        GraphDPError: an array is missing or has the wrong shape or type, or features are no
+            finite float32 numbers.
     """
     path = folder / file
+    if type(sparse) is not bool:  # any text would count as true
+        raise GraphDPError(f"loader 'arrays': sparse must be true or false, not {sparse!r}")
     with np.load(path, allow_pickle=False) as arrays:
         missing = {"x", "y", "edge_index"} - set(arrays.files)
         if missing:
@@ -84,10 +87,12 @@ def load_arrays(
                 f"{path} lacks the array(s) {', '.join(sorted(missing))}: it must hold x (nodes × "
                 "features), y (nodes) and edge_index (2 × edges)"
             )
-        x, y, edges = arrays["x"], arrays["y"], arrays["edge_index"]
-        ids = arrays.get("ids")
+        x, y, edges = (_numbers(path, arrays, name) for name in ("x", "y", "edge_index"))
+        ids = _numbers(path, arrays, "ids") if "ids" in arrays.files else None
         if num_ids is not None and ids is None:
             raise GraphDPError(f"{path} lacks the array ids (nodes), of a universe of {num_ids}")
+    if edges.shape == (2, 0):  # which is float64 of an empty list
+        edges = edges.astype(np.int64)
     if (
         x.ndim != 2
         or y.shape != x.shape[:1]
@@ -106,9 +111,40 @@ def load_arrays(
         raise GraphDPError(
             f"{path}: y has {wrong[0]}; number classes 0, 1, 2, ... and give nodes without one -1"
         )
-    x = np.asarray(x, dtype=np.float32)
+    x = _float32(path, x)
     x = sp.csr_matrix(x) if sparse else x
     return RawGraph(x, y.astype(np.int64), edges[0], edges[1], ids, num_ids)
+
+
+def _numbers(path: Path, arrays: Any, name: str) -> np.ndarray:
+    """An array of an open `.npz`. Raises GraphDPError where it holds Python objects."""
+    try:
+        return arrays[name]
+    except ValueError as error:
+        if "allow_pickle" not in str(error):
+            raise
+        raise GraphDPError(
+            f"{path}: the array {name} holds Python objects, such as texts, and no numbers; encode "
+            "them as numbers and save it with a numeric dtype"
+        ) from None
+
+
+def _float32(path: Path, x: np.ndarray) -> np.ndarray:
+    """Features as float32. Raises GraphDPError naming the first that is none, or not finite."""
+    with np.errstate(over="ignore"):
+        found = np.asarray(x, dtype=np.float32)
+    wrong = ~np.isfinite(found)
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        value = x[row, column]
+        why, fix = "", "give a number, or leave such nodes or columns out"
+        if np.isfinite(value):
+            why, fix = f", beyond float32's {np.finfo(np.float32).max:.2g}", "scale features down"
+        raise GraphDPError(
+            f"{path}: {np.count_nonzero(wrong)} of the features in x are no finite float32 "
+            f"numbers, the first in row {row}, column {column} (from 0): {value:g}{why}; {fix}"
+        )
+    return found
 
 
 # --- Facebook100 ----------------------------------------------------------------------------------
