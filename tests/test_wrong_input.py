@@ -30,6 +30,7 @@ from wrong_configurations import all_cases, study
 
 ROOT = Path(__file__).parent.parent
 LONGEST = 500
+CSBM = {"n": 100, "f": 10, "d": 10.0, "epsilon": 3.25, "phi": 0.5, "seed": 0}
 
 
 @pytest.fixture(autouse=True)
@@ -96,6 +97,14 @@ def test_shipped_studies_can_be_run(path, registry):
         (
             {"loader": "arrays", "parameters": {"file": "ind.cora.x", "sparse": "no"}},
             r"loader 'arrays': sparse must be true or false without quotes, not 'no'; write it",
+        ),
+        (
+            {"loader": "csbm", "parameters": CSBM | {"n": "100"}},
+            "dataset 'cora': csbm: n must be a whole number without quotes, not '100'",
+        ),
+        (
+            {"loader": "csbm", "parameters": CSBM | {"d": True}},
+            "dataset 'cora': csbm: d must be a number without quotes, not True",
         ),
         ({"parameters": {"name": 3}}, r"loader 'planetoid': name must be a text, not 3; write it"),
         (

@@ -41,8 +41,15 @@ def check_sizes(
 ) -> None:
     """Whether there is a model with these parameters (`graphdp.data.csbm.csbm` says what they are).
 
-    Raises `GraphDPError`, naming the dataset, if one is out of range.
+    Raises `GraphDPError`, naming the dataset, if one is out of range or no number.
     """
+    whole, numbers = {"n": n, "f": f, "seed": seed}, {"d": d, "epsilon": epsilon, "phi": phi}
+    for which, value in (whole | numbers).items():
+        kind, words = (int, "a whole number") if which in whole else (int | float, "a number")
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise GraphDPError(
+                f"dataset '{name}': csbm: {which} must be {words} without quotes, not {value!r}"
+            )
     ranges = n >= 2 and f >= 1 and 0 < d < math.inf and -1 < epsilon < math.inf and -1 <= phi <= 1
     if not ranges:
         raise GraphDPError(
