@@ -169,6 +169,24 @@ def test_expected_numbers_are_those_that_the_named_table_prints(name):
     assert f"The table is `{file}`" in part
 
 
+def test_claims_have_as_many_models_as_their_commands_train():
+    """So that the same command gives the same numbers, but where the noise is older."""
+    older = set()
+    for name, claim in redraw.shipped()["claims"].items():
+        study = io.read_yaml(redraw.shipped()["rows"][claim["rows"]])
+        for what in claim["expected"]:
+            mine = redraw.chosen(claim, what)
+            asked = {study["seeds"], *study.get("experiment_seeds", {}).values()}
+            assert len(mine) == mine["seed"].nunique() and len(mine) in asked, what
+            if set(mine["noise"]) - {"", "aes-256-ctr, grid"}:
+                older.add(name)
+    text = (ROOT / "docs/artifact.md").read_text()
+    (number,) = re.findall(r"same numbers \((\d+) says where not\)", text)
+    place = re.split(r"^## (\d+)\.", text, flags=re.MULTILINE)
+    parts = dict(zip(place[1::2], place[2::2], strict=True))
+    assert {name for name in re.findall(r"redraw:expected ([\w-]+) -->", parts[number])} == older
+
+
 def test_a_claim_without_rows_is_refused(monkeypatch):
     said = redraw.shipped()
     said["claims"]["dpa-cora"]["expected"] = {"none": {"line": "GAP", "of": {"method": "gap"}}}
