@@ -229,11 +229,20 @@ def show_leaderboard(table: pd.DataFrame) -> Printed:
 
 
 def gain_text(line: Mapping) -> str:
-    """A gain in points with its interval, "+3.1 [2.0, 4.2]"; "" for a line without one."""
+    """A gain in points with its interval, "+3.1 [2.0, 4.2]"; "" for a line without one. A limit
+    that is not 0 is not written as 0.0, so that the text says on which side of 0 it is."""
     if pd.isna(line["gain"]):
         return ""
-    limits = "" if pd.isna(line["gain_low"]) else " [{gain_low:z.1f}, {gain_high:z.1f}]"
-    return ("{gain:+z.1f}" + limits).format(**line)
+    gain = f"{line['gain']:+z.1f}"
+    if pd.isna(line["gain_low"]):
+        return gain
+    return f"{gain} [{_limit_text(line['gain_low'])}, {_limit_text(line['gain_high'])}]"
+
+
+def _limit_text(limit: float) -> str:
+    """With one decimal, near 0 with as many as it takes to be told from it."""
+    texts = (f"{limit:z.{decimals}f}" for decimals in range(1, 10))
+    return next((text for text in texts if float(text) != 0), "0.0")
 
 
 def leaderboard_figure(rows: pd.DataFrame, context: Mapping) -> Figure:
