@@ -40,6 +40,8 @@ def test_a_graphs_figure_draws_the_tables_means_and_the_print(frame, context, ta
     light, dark = (flat[name] for name in ("no graph, no noise", "as implemented, no noise"))
     assert np.mean(light) - np.mean(dark) > 0.15
     assert "refuted claims: no ε is known to hold" in told(figure)
+    # Of Table 3's two shares the one above.
+    assert "as implemented, paper: ε_h = 5 % of ε; paper's bars: standard deviation" in told(figure)
     gone = FIGURES["dpa_citeseer"].draw(frame, context)
     assert "not downloaded" in told(gone)
     assert [ax.get_title() for ax in gone.axes] == ["citeseer"]

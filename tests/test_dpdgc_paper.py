@@ -412,6 +412,7 @@ def test_table_2_is_drawn_with_what_is_printed_beside_both_columns(frame, contex
             assert points[name][place] == table.loc[("cora", method, level), "mean"]
     assert set(points["SAGE"]) == {1, 5} and set(points["MLP"]) == {0}
     assert "level at target ε = 1, 16" in text_of(figure)
+    assert "; bars: 95 % intervals" in foot_of(figure)
 
 
 def test_panels_of_table_2_that_claim_the_same_say_it_once_and_others_apart(frame, context):

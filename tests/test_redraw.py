@@ -12,6 +12,7 @@ from PIL import Image
 
 from graphdp import io, redraw
 from graphdp.errors import GraphDPError
+from graphdp.methods.dpa import paper_tables
 from graphdp.paper import shipped
 from graphdp.paper.tables import tables
 
@@ -289,6 +290,29 @@ def test_what_readme_says_of_its_picture_is_true_of_every_column():
     ):
         worth = part["holds"] - part["alone"]
         assert words.format(worth.min(), worth.max()) in text
+
+
+def test_what_readme_says_of_the_bars_of_its_picture():
+    """Those of print are the papers' ±: DPDGC's 95 % intervals, by the caption of its Table 2."""
+    panels = {
+        method: redraw.page(method).overview().accuracies
+        for method in redraw.shipped()["figures"]["results.png"]["panels"]
+    }
+    assert not panels["gap"]["kind"].eq("printed").any()
+    for method, name in (
+        ("dpdgc", "dpdgc"), ("heterpoisson", "pnpignn"), ("dpa", "dpa-gnn")
+    ):  # fmt: skip
+        lines = panels[method].query("kind == 'printed'")
+        published = pd.read_csv(ROOT / f"config/published/{name}.csv")
+        theirs = set(zip(published["mean"].round(6), published["ci"].round(6), strict=True))
+        half = (lines["high"] - lines["low"]) / 2
+        assert set(zip(lines["mean"].round(6), half.round(6), strict=True)) <= theirs
+    assert paper_tables.PAPERS_DEVIATION == "Paper: the ± is a standard deviation over 10 runs."
+    text = " ".join((ROOT / "README.md").read_text().split())
+    assert (
+        "bars: 95 % intervals of three to ten models, of print the papers' own ±, DPDGC's a 95 % "
+        "interval, others' a deviation;"
+    ) in text
 
 
 def test_a_comment_that_names_nothing_is_one_clear_line():

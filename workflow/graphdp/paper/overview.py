@@ -27,8 +27,8 @@ class Panel:
     """A paper's part of the picture.
 
     places: the names of its columns. accuracies: place (a position among them), kind (a key of
-    `KINDS`), mean, low and high (95 % interval, NaN where there is none), in percent. label: all
-    that must be said of ε.
+    `KINDS`), mean, low and high (95 % interval, of what is printed the paper's own ±; NaN where
+    there is none), in percent. label: all that must be said of ε.
     """
 
     title: str

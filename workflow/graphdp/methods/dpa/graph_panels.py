@@ -104,10 +104,11 @@ def by_graph_and_side(
     log: bool = False,
     beside: Beside | None = None,
     lacks: Sequence[str] = (),
+    said: Sequence[str] = (),
 ) -> Callable[[pd.DataFrame, Mapping], Figure]:
     """As `by_graph`, with a panel for each side of a graph, side by side.
 
-    label: "ε", or the part of the claimed ε that x is.
+    label: "ε", or the part of the claimed ε that x is. said: what else is said below all panels.
     """
     not_here = [f"not shown: {', '.join(lacks)} ({NO_METHOD})"] if lacks else []
 
@@ -131,7 +132,7 @@ def by_graph_and_side(
                 for place in range(0, len(titled), len(sides)):
                     share_y(titled[place : place + len(sides)])
             absent = absent_cells(shown, [one.line for one in cells], context)
-            finish(figure, axes, [""], absent, shown, [*said_of(shown), *not_here])
+            finish(figure, axes, [""], absent, shown, [*said_of(shown), *said, *not_here])
             return figure
 
     return draw

@@ -19,7 +19,7 @@ from graphdp.paper.cells import (
     study_datasets,
 )
 from graphdp.paper.labels import as_implemented, method_label, method_name
-from graphdp.paper.panels import draw_line, empty_panel, finish, set_ticks, share_y, wrap
+from graphdp.paper.panels import BAR, draw_line, empty_panel, finish, set_ticks, share_y, wrap
 from graphdp.paper.plots import Drawing
 from graphdp.paper.printing import Printed
 from graphdp.paper.remarks import claims, claims_title, missing_cells, reason_of, unavailable_in
@@ -239,7 +239,8 @@ def _claims_agree(shown: pd.DataFrame) -> bool:
 def _levels_panel(
     ax: Axes, cells: pd.DataFrame, places: Sequence[tuple[str, str]], methods: Sequence[str]
 ) -> None:
-    """A dataset's accuracies, one place per (level, ε) and beside each other the methods."""
+    """A dataset's accuracies, one place per (level, ε) and beside each other the methods. All bars
+    are 95 % intervals, the paper's as well."""
     step = 0.8 / (len(methods) + 1)
     at = {place: x for x, place in enumerate(places)}
     cells = cells.assign(
@@ -261,13 +262,15 @@ def _levels_panel(
         if found.empty:
             continue
         bars = [found["mean"] - found["ci_low"], found["ci_high"] - found["mean"]]
-        ax.errorbar(
+        drawn = ax.errorbar(
             found["x"] - 0.4 + (number + 1.5) * step,
             found["mean"],
             yerr=np.nan_to_num(np.array(bars, dtype=float)),
             label=name,
             **style.method_look(method) | {"linestyle": "none"},
         )
+        for interval in drawn.lines[2]:
+            interval.set_label(BAR)
     for x in range(len(places) - 1):
         ax.axvline(x + 0.5, color="0.85", linewidth=0.8)
     names = [
