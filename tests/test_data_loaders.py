@@ -263,6 +263,13 @@ def test_the_largest_float32_is_taken(tmp_path):
     assert LOADERS["arrays"](tmp_path, [], "mine.npz").x.max() == largest
 
 
+def test_a_universe_wants_ids(tmp_path):
+    np.savez(tmp_path / "mine.npz", x=X, y=Y, edge_index=np.array(EDGES).T)
+    with pytest.raises(GraphDPError, match=r"lacks the array ids .* 9: add it, or leave num_ids"):
+        LOADERS["arrays"](tmp_path, [], "mine.npz", num_ids=9)
+    assert LOADERS["arrays"](tmp_path, [], "mine.npz").ids is None
+
+
 def test_a_text_does_not_make_features_sparse(tmp_path):
     np.savez(tmp_path / "mine.npz", x=X, y=Y, edge_index=np.array(EDGES).T)
     with pytest.raises(GraphDPError, match="sparse must be true or false, not 'no'"):

@@ -90,7 +90,10 @@ def load_arrays(
         x, y, edges = (_numbers(path, arrays, name) for name in ("x", "y", "edge_index"))
         ids = _numbers(path, arrays, "ids") if "ids" in arrays.files else None
         if num_ids is not None and ids is None:
-            raise GraphDPError(f"{path} lacks the array ids (nodes), of a universe of {num_ids}")
+            raise GraphDPError(
+                f"{path} lacks the array ids (nodes), of a universe of {num_ids}: add it, or leave "
+                "num_ids out of the dataset's parameters"
+            )
     if edges.shape == (2, 0):  # which is float64 of an empty list
         edges = edges.astype(np.int64)
     if (
