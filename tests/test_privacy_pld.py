@@ -357,7 +357,7 @@ def test_listed_experiments_are_for_the_corrected_analysis_whatever_the_others()
 def test_a_replaced_node_of_poisson_samples_needs_its_accountant_before_a_job_is_started():
     entry = {"method": "mlp", "level": "node", "epsilon": 2}
     study = {"study": "s", "datasets": ["pubmed"], "calibrate_for": "replaced",
-             "experiments": {"a": [entry], "b": [entry]}}  # fmt: skip
+             "experiments": {"a": [entry], "b": [entry]}, "tables": [], "figures": []}  # fmt: skip
     for known in ({"accountant": "pld"}, {"corrected_experiments": ["a", "b"]}):
         assert prepare(study | known).study.calibrate_for == "replaced"
     for missing in ({}, {"corrected_experiments": ["a"]}):

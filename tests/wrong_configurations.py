@@ -16,6 +16,7 @@ def study(**changes: Any) -> dict[str, Any]:
     """A study that is right, with changes."""
     entry = {"method": "gap", "level": "edge", "epsilon": [1, 4], "hops": [1, 2]}
     right = {"study": "tiny", "datasets": ["csbm"], "experiments": {"a": [entry]}}
+    right |= {"tables": ["statistics"], "figures": []}
     return copy.deepcopy(right | changes)
 
 
