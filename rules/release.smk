@@ -4,9 +4,11 @@ if MADE.private:
     rule release:
         input:
             unpack(released_model),
-        # What was published stays until this job has found nothing wrong: of another machine, or
-        # other versions, it could not be made again.
+        # What was published stays until this job has found nothing wrong: on another machine, or
+        # with other versions, it could not be made again. Snakemake brings it back as if it were
+        # new; that the job failed is told by the record, which is then missing.
         output:
+            record=f"{WORK}/{{study}}/published.json",
             row=update("results/{study}/row.csv"),
             model=update("results/{study}/model.npz"),
             json=update("results/{study}/statement.json"),

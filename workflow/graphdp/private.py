@@ -6,7 +6,6 @@ all streams are named by a secret from the operating system, nothing is publishe
 not hold, and what was released is written down (`graphdp.ledger`).
 """
 
-import csv
 import hmac
 import json
 import math
@@ -14,7 +13,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,19 +115,32 @@ def prepare(key_file: str | os.PathLike, published: str | os.PathLike, local: bo
         raise GraphDPError(f"others may read the folder {FOLDER}/: chmod 700 {FOLDER}")
 
 
-def check_published(folder: str | os.PathLike) -> None:
-    """Raise `GraphDPError` if the model in a folder of what is released is not the one that the row
-    beside it speaks of."""
-    model, row = Path(folder) / "model.npz", Path(folder) / "row.csv"
-    if not (model.is_file() and row.is_file()):
+def record_published(files: Iterable[str | os.PathLike], record: str | os.PathLike) -> None:
+    """Write down the SHA-256 of what was published, for `check_published`."""
+    io.write_json(record, {Path(file).name: io.sha256_file(file) for file in files})
+
+
+def check_published(folder: str | os.PathLike, record: str | os.PathLike) -> None:
+    """Raise `GraphDPError` if a file in a folder of what is released is not as it was published.
+
+    One that is missing is published again, and so are all where there is no record: the job that
+    writes it, last of all, has failed or was killed.
+    """
+    record = Path(record)
+    if not record.is_file():
         return
-    with open(row, encoding="utf-8", errors="replace", newline="") as file:
-        said = [line.get("model_sha256") for line in csv.DictReader(file)]
-    if said != [io.sha256_file(model)]:
-        raise GraphDPError(
-            f"{model} is not the model of {row}: one of them was altered after it was published; "
-            "delete both and run again, which copies them from private/"
-        )
+    try:
+        said = io.read_json(record)
+        known = {name: said[name] for name in PUBLISHED}
+    except (ValueError, KeyError, TypeError):
+        raise GraphDPError(f"{record} is damaged: delete it and run again") from None
+    for name, digest in known.items():
+        path = Path(folder) / name
+        if path.exists() and not (path.is_file() and io.sha256_file(path) == digest):
+            raise GraphDPError(
+                f"{path} was altered after it was published: delete it and run again, which copies "
+                f"it from {FOLDER}/"
+            )
 
 
 def keyed_hash(key: bytes, *name: int | str | float) -> str:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from graphdp import private
 from graphdp.workflow import job
 from graphdp.workflow.publish import publish
 
@@ -9,7 +10,9 @@ from graphdp.workflow.publish import publish
 def main(snakemake):
     out, params = snakemake.output, snakemake.params
     statement = Path(snakemake.input.statements) / params.name
-    publish(params.row, statement, row=out.row, model=out.model, json=out.json, md=out.md)
+    files = {name: out[name] for name in ("row", "model", "json", "md")}
+    publish(params.row, statement, **files)
+    private.record_published(files.values(), out.record)
 
 
 job.run(snakemake, main)

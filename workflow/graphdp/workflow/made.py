@@ -269,8 +269,9 @@ class Made:
         return [f"{self.results}/figures/{n}.{kind}" for n in self.study.figures for kind in kinds]
 
     def released_files(self) -> list[str]:
-        """Of a private release: all that is published."""
-        return [f"results/{self.study.study}/{name}" for name in private.PUBLISHED]
+        """Of a private release: all that is published, and the record that it is."""
+        named = [f"results/{self.study.study}/{name}" for name in private.PUBLISHED]
+        return [*named, f"{self.results}/published.json"]
 
     def released_unit(self) -> tuple[Cell, str, str]:
         """The one model of a private study: its cell, what its job makes, and the row's file."""
