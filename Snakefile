@@ -47,7 +47,10 @@ try:
     prepared = preflight.prepare(config)
     STUDY, DATASETS, KNOWN = prepared.study, prepared.datasets, prepared.known
     if STUDY.release == "private":
-        published = f"results/{STUDY.study}", f"{private.FOLDER}/{STUDY.study}/published.json"
+        published = (
+            f"results/{STUDY.study}",
+            f"{private.FOLDER}/{STUDY.study}/published.json",
+        )
         private.check_published(*published)
 except GraphDPError as error:
     raise WorkflowError(f"{error}") from None
