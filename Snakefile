@@ -47,11 +47,7 @@ try:
     prepared = preflight.prepare(config)
     STUDY, DATASETS, KNOWN = prepared.study, prepared.datasets, prepared.known
     if STUDY.release == "private":
-        published = (
-            f"results/{STUDY.study}",
-            f"{private.FOLDER}/{STUDY.study}/published.json",
-        )
-        private.check_published(*published)
+        private.check_published(STUDY.study)
 except GraphDPError as error:
     raise WorkflowError(f"{error}") from None
 

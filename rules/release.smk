@@ -8,7 +8,7 @@ if MADE.private:
         # with other versions, it could not be made again. Snakemake brings it back as if it were
         # new; that the job failed is told by the record, which is then missing.
         output:
-            record=f"{WORK}/{{study}}/published.json",
+            record=f"{WORK}/{{study}}/{private.RECORD}",
             row=update("results/{study}/row.csv"),
             model=update("results/{study}/model.npz"),
             json=update("results/{study}/statement.json"),

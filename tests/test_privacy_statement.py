@@ -5,6 +5,7 @@ import math
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from graphdp.methods.registry import analyses, card
 from graphdp.methods.settings import distinct
 from graphdp.privacy import statement_form
 from graphdp.privacy.assumptions import EDGE_COUNT_IS_PRIVATE, EDGE_COUNT_IS_PUBLIC
-from graphdp.privacy.protection import protects_nodes
+from graphdp.privacy.protection import Words, protects_nodes
 from graphdp.privacy.statement import cell_statements
 from graphdp.privacy.statement_form import AccountingEntry, Statement, differences
 from graphdp.privacy.statement_page import render_markdown
@@ -525,3 +526,12 @@ def test_a_published_split_is_said_to_depend_on_who_is_there():
 
     assert len(said("shared")) == len(said("per_seed 0.5/0.25/0.25")) == 1
     assert said("shared by id") == said("shared", adjacency="node_replace") == []
+
+
+def test_a_method_that_reads_edges_says_of_which_its_epsilon_is():
+    """Else the statement of a participant would be that of a method that reads none."""
+    for name in ("gap", "progap"):
+        with pytest.raises(GraphDPError, match=f"{name} protects nodes and reads edges: say"):
+            replace(card(name), words=Words())
+        assert replace(card(name), words=Words(), reads_edges=False)
+    assert replace(card("mlp"), words=Words())

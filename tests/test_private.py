@@ -712,23 +712,26 @@ def test_a_published_file_that_was_altered_is_noticed(name, runs):
     assert {path: path.read_bytes() for path in sorted(folder.iterdir())} == before
 
 
-def test_a_damaged_record_of_what_was_published_is_one_line(tmp_path):
-    files = [tmp_path / name for name in private.PUBLISHED]
+def test_a_damaged_record_of_what_was_published_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for folder in ("results/mine", "private/mine"):
+        Path(folder).mkdir(parents=True)
+    files = [Path("results/mine", name) for name in private.PUBLISHED]
     for file in files:
         file.write_bytes(b"published")
-    record = tmp_path / "published.json"
-    private.check_published(tmp_path, record)
+    record = Path("private/mine/published.json")
+    private.check_published("mine")
     private.record_published(files, record)
-    private.check_published(tmp_path, record)
+    private.check_published("mine")
     files[0].unlink()
-    private.check_published(tmp_path, record)
+    private.check_published("mine")
     files[0].mkdir()
     with pytest.raises(GraphDPError, match=r"model\.npz was altered"):
-        private.check_published(tmp_path, record)
+        private.check_published("mine")
     for damaged in ("", "[]", "{}", '{"model.npz": 1}'):
         record.write_text(damaged)
         with pytest.raises(GraphDPError, match=r"published\.json is damaged: delete it"):
-            private.check_published(tmp_path, record)
+            private.check_published("mine")
 
 
 def test_what_is_published_stays_when_its_job_fails(runs):

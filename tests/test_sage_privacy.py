@@ -48,6 +48,7 @@ from graphdp.privacy.selection import composition_epsilon, search_epsilon
 from graphdp.privacy.statement import statement
 from graphdp.privacy.statement_form import Data, Statement
 from graphdp.privacy.statement_words import inference
+from graphdp.workflow import known_rows
 from graphdp.workflow.calibrations import calibrate_cell
 
 NODE = {"max_degree": 100, "batch_size": 256, "epochs": 10, "max_grad_norm": 1.0}
@@ -776,3 +777,21 @@ def test_command_line(capsys):
     words = "calibrate sage --level node --epsilon 8 --train-nodes 19800 --batch-size 256"
     assert cli.main([*words.split(), "--epochs", "10", "--max-degree", "100"]) == 0
     assert "Daigavane" in capsys.readouterr().out
+
+
+def test_rows_are_known_in_whichever_order_their_analyses_stand():
+    """They were shipped in another; swapped adjacencies, or another ε, are no order."""
+
+    def read(replaced, participant):
+        return [
+            {"basis": "corrected", "adjacency": "node_replace", "epsilon": replaced},
+            {"basis": "corrected", "adjacency": "participant", "epsilon": participant},
+        ]
+
+    def known(found):
+        both = map(known_rows._by_analysis, (found, read(36.0, 16.0)))
+        return known_rows._same(*both, 1e-6)
+
+    assert known(read(36.0, 16.0)) and known(read(36.0, 16.0)[::-1])
+    assert not known(read(16.0, 36.0)) and not known(read(36.0, 16.1))
+    assert not known(read(36.0, 16.0)[:1])

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 FOLDER = "private"
 #: What stands in a private study's folder of results.
 PUBLISHED = ("model.npz", "row.csv", "statement.json", "statement.md")
+#: In its folder of all else: what was published, with digests.
+RECORD = "published.json"
 #: What Snakemake writes down: names of files, settings, code.
 RECORDS = ".snakemake"
 #: What a private study is, unless its configuration says otherwise, and is refused.
@@ -120,13 +122,13 @@ def record_published(files: Iterable[str | os.PathLike], record: str | os.PathLi
     io.write_json(record, {Path(file).name: io.sha256_file(file) for file in files})
 
 
-def check_published(folder: str | os.PathLike, record: str | os.PathLike) -> None:
-    """Raise `GraphDPError` if a file in a folder of what is released is not as it was published.
+def check_published(study: str) -> None:
+    """Raise `GraphDPError` if a file of what a study has released is not as it was published.
 
     One that is missing is published again, and so are all where there is no record: the job that
     writes it, last of all, has failed or was killed.
     """
-    record = Path(record)
+    folder, record = Path("results", study), Path(FOLDER, study, RECORD)
     if not record.is_file():
         return
     try:
@@ -135,7 +137,7 @@ def check_published(folder: str | os.PathLike, record: str | os.PathLike) -> Non
     except (ValueError, KeyError, TypeError):
         raise GraphDPError(f"{record} is damaged: delete it and run again") from None
     for name, digest in known.items():
-        path = Path(folder) / name
+        path = folder / name
         if path.exists() and not (path.is_file() and io.sha256_file(path) == digest):
             raise GraphDPError(
                 f"{path} was altered after it was published: delete it and run again, which copies "

@@ -87,11 +87,9 @@ def claims(cells: pd.DataFrame) -> list[str]:
         where = f" under {place}" if mixed else ""
         told.setdefault(f"{basis_text(basis)}, {', '.join(words)}{where}", []).append(name)
     lines = [f"{', '.join(names)} {verdict}" for verdict, names in told.items()]
-    return (
-        [*([] if mixed else [f"adjacency {' / '.join(dict.fromkeys(under))}"]), *lines]
-        if lines
-        else []
-    )
+    if mixed or not lines:
+        return lines
+    return [f"adjacency {' / '.join(dict.fromkeys(under))}", *lines]
 
 
 def weights_alone(shown: pd.DataFrame) -> list[str]:

@@ -137,7 +137,7 @@ def calibrate_cell(
         )
     entries = []
     for setting in settings:
-        if num_nodes is not None and setting.get("max_degree", -1) >= num_nodes:
+        if num_nodes is not None and setting.get("max_degree", 0) >= num_nodes:
             raise GraphDPError(
                 f"config: max_degree {setting['max_degree']} is larger than {dataset} allows: "
                 f"{num_nodes} nodes have at most {num_nodes - 1} neighbours each, and noise grows "

@@ -271,7 +271,7 @@ class Made:
     def released_files(self) -> list[str]:
         """Of a private release: all that is published, and the record that it is."""
         named = [f"results/{self.study.study}/{name}" for name in private.PUBLISHED]
-        return [*named, f"{self.results}/published.json"]
+        return [*named, f"{self.results}/{private.RECORD}"]
 
     def released_unit(self) -> tuple[Cell, str, str]:
         """The one model of a private study: its cell, what its job makes, and the row's file."""
