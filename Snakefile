@@ -73,9 +73,7 @@ onstart:
         if left := orphans.end(Path.cwd()):
             print(f"ended jobs that a killed run left: processes {', '.join(left)}")
         if MADE.private:
-            private.prepare(
-                STUDY.key_file, f"results/{STUDY.study}", local=workflow.local_exec
-            )
+            private.prepare(STUDY.key_file, local=workflow.local_exec)
             # No checksums of what is in private/ among Snakemake's records.
             workflow.persistence.max_checksum_file_size = -1
     except GraphDPError as error:

@@ -48,6 +48,20 @@ def test_a_bundle_has_a_folder_whose_name_a_file_system_takes():
     assert "+".join(members).split("+") == [f"edge-{token}" for token in tokens]
 
 
+def test_another_delta_changes_no_job_of_what_has_no_noise():
+    """GAP at level none and the MLP are kept; what is trained with noise is not."""
+    none = [{"method": name, "level": "none"} for name in ("gap", "mlp")]
+    entries = [*none, {"method": "gap", "level": "edge", "epsilon": [1]}]
+    study = {"study": "s", "datasets": ["csbm"], "experiments": {"a": entries}}
+    one, other = (Grid(validate(study | {"delta": delta})) for delta in (1e-5, 1e-6))
+    changed = {
+        (unit.stage.name, unit.level)
+        for place, unit in one.units.items()
+        if one.task(unit) != other.task(other.units[place])
+    }
+    assert changed == {("aggregate", "edge"), ("fit", "edge")}
+
+
 @pytest.mark.parametrize("bundle", [False, True])
 def test_after_a_lost_release_what_names_it_is_deleted_whole(tmp_path, monkeypatch, bundle):
     """Of a bundle its folder: with one member less it would be refused as incomplete."""

@@ -30,6 +30,21 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path):
     assert os.listdir(tmp_path) == ["out.json"]
 
 
+def test_a_full_disk_names_what_could_not_be_written(tmp_path):
+    """The system does not, of a file that is open."""
+    script = (
+        "import resource, signal; from graphdp import io; "
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)); "
+        "io.write_text('out.txt', 'x' * 9000)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.stderr.endswith("OSError: [Errno 27] File too large: 'out.txt'\n")
+    assert os.listdir(tmp_path) == []
+
+
 def test_json_refuses_what_json_cannot_say(tmp_path):
     with pytest.raises(ValueError, match="JSON compliant"):
         io.write_json(tmp_path / "x.json", {"epsilon": float("inf")})

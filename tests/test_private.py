@@ -108,21 +108,26 @@ def test_streams_follow_from_the_key_and_no_name_of_them_from_the_seed(tmp_path)
 def test_nothing_else_may_stand_beside_what_is_published(tmp_path, monkeypatch):
     """As the rows of a reproduction of the same name, which nobody would look for there."""
     monkeypatch.chdir(tmp_path)
-    private.make_key("key")
+    private.check_published("mine")
     folder = tmp_path / "results" / "mine"
-    with pytest.raises(GraphDPError, match="runs on one machine: give --cores"):
-        private.prepare("key", folder, local=False)
-    private.prepare("key", folder)
     folder.mkdir(parents=True)
-    for name in (*private.PUBLISHED, ".row.csv.1.tmp"):
+    for name in (*private.PUBLISHED, ".tmp-1.csv"):
         (folder / name).touch()
-    private.prepare("key", folder)
-    for name in ("rows.csv", "logs"):
+    private.check_published("mine")
+    for name in ("rows.csv", "logs", ".hidden"):
         (folder / name).mkdir()
         with pytest.raises(GraphDPError, match=f"{name} is nothing .* another name") as error:
-            private.prepare("key", folder)
+            private.check_published("mine")
         assert "\n" not in str(error.value)
         (folder / name).rmdir()
+
+
+def test_a_private_release_runs_on_one_machine(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    private.make_key("key")
+    private.prepare("key")
+    with pytest.raises(GraphDPError, match="runs on one machine: give --cores"):
+        private.prepare("key", local=False)
 
 
 # --- What can be a private release ----------------------------------------------------------------
@@ -300,8 +305,28 @@ def test_a_reproduction_of_what_was_released_is_refused(tmp_path, monkeypatch):
     assert "\n" not in str(error.value)
     preflight.prepare(same | {"datasets": ["other"]}, registry)
     preflight.prepare(study(EDGE), registry)
-    (tmp_path / "private/ledger.jsonl").write_text("{")
-    with pytest.raises(GraphDPError, match="cannot be read: restore it"):
+    # Under another name, as by `definitions`, the files tell.
+    other, manifest = (
+        registry.resolve("other", {}).model_copy(update={"name": "other"}),
+        tmp_path / "manifest.json",
+    )
+    preflight.check_files_not_released(other, manifest)
+    for sha256, found in (("f", True), ("g", False)):
+        placed = {"files": [{"sha256": "e"}, {"sha256": sha256}]}
+        manifest.write_text(json.dumps(placed))
+        for one in (placed, manifest):
+            refused = pytest.raises(GraphDPError, match="'other' stands in private/ledger")
+            with refused if found else contextlib.nullcontext():
+                preflight.check_files_not_released(other, one)
+    ledger_file = tmp_path / "private/ledger.jsonl"
+    line = ledger_file.read_text()
+    for damaged in ("{", line.replace('"mine"', '"nine"', 1)):
+        ledger_file.write_text(damaged)
+        with pytest.raises(GraphDPError, match=r"line 1 of the ledger .* is damaged"):
+            preflight.prepare(same | {"datasets": ["other"]}, registry)
+    ledger_file.write_text(line)
+    ledger_file.with_suffix(".key").unlink()
+    with pytest.raises(GraphDPError, match=r"ledger\.key, .* is missing: restore it"):
         preflight.prepare(same | {"datasets": ["other"]}, registry)
 
 

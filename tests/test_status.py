@@ -114,6 +114,26 @@ def test_states_follow_from_output_seal_and_log():
     assert jobs("aggregate")[2].cause == "KeyError: 'hops'"
 
 
+def test_what_was_altered_since_it_was_made_has_failed(capsys):
+    """A run with nothing to do does not read it: who takes rows or a table away would not know."""
+    (collect,), (draw,) = jobs("collect"), jobs("draw")
+    table = Made(preflight.prepare(STUDY)).table_files()[0]
+    for one in (collect, draw):
+        finish(one, 1, digest_of(one) if one is collect else "")
+    io.write_text(table, "made")
+    seals.write(table)
+    assert [one.state for one in jobs("collect") + jobs("draw")] == ["done", "done"]
+    for path, job_of, where in ((collect.made, "collect", 0), (table, "draw", 1)):
+        io.write_text(path, "m4de")
+        states = [one.state for one in jobs("collect") + jobs("draw")]
+        assert states.count("failed") == 1 and states[where] == "failed"
+        assert cli.main(["status", "study.yaml"]) == 0
+        (said,) = [x for x in capsys.readouterr().out.splitlines() if x.startswith("failed:")]
+        assert f"{path} was altered or cut after it was made; delete it and run again" in said
+        io.write_text(path, "made")
+        assert jobs(job_of)[0].state == "done"
+
+
 def test_the_rest_takes_as_long_as_what_was_like_it():
     for stage, seconds in (("calibrate", 8), ("draw", 4)):
         finish(jobs(stage)[0], seconds)

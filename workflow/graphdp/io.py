@@ -35,6 +35,10 @@ def atomic_path(path: str | os.PathLike) -> Iterator[Path]:
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)
         os.replace(temporary, path)
+    except OSError as error:
+        if error.filename in (None, name):  # writing to a file that is open names none
+            error.filename = str(path)
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 

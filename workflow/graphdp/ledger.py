@@ -8,7 +8,7 @@ can hash both.
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -70,14 +70,37 @@ def reserve(
 
 
 def datasets(path: str | os.PathLike = LEDGER) -> set[str]:
-    """The datasets that have releases, by name. Raises `GraphDPError` for lines that are none."""
+    """The datasets that have releases, by name. Raises as `_lines`."""
+    return {line["dataset"] for line in _lines(Path(path))}
+
+
+def holds(files: Iterable[str], path: str | os.PathLike = LEDGER) -> bool:
+    """Whether one of some raw files, by hex SHA-256, is a release's, under whatever name. Raises as
+    `_lines`."""
     path = Path(path)
+    released = [one for line in _lines(path) for one in line.get("data", {}).get("files", [])]
+    if not released:
+        return False
+    key = _key(path, True)
+    return any(private.keyed_hash(key, "files", one) in released for one in files)
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    """What stands in a ledger; nothing where there is none, or it is another user's.
+
+    Raises `GraphDPError` for a ledger or key that is damaged or missing.
+    """
     try:
-        return {json.loads(line)["dataset"] for line in path.read_bytes().splitlines()}
-    except (FileNotFoundError, PermissionError):  # none, or another user's
-        return set()
-    except (OSError, ValueError, TypeError, KeyError):
-        raise GraphDPError(f"the ledger {path} cannot be read: restore it from a copy") from None
+        lines = path.read_bytes().splitlines(keepends=True)
+    except (FileNotFoundError, PermissionError):
+        return []
+    except OSError as error:
+        raise GraphDPError(f"the ledger {path} cannot be read ({error.strerror})") from None
+    key, mac, found = _key(path, True) if lines else b"", "", []
+    for number, line in enumerate(lines, 1):
+        fields, mac = _read(line, key, mac, path, number)
+        found.append(fields)
+    return found
 
 
 def publish(dataset: str, model: str, path: str | os.PathLike = LEDGER) -> None:

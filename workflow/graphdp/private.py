@@ -82,14 +82,13 @@ def read_key(path: str | os.PathLike) -> bytes:
     return bytes.fromhex(text.strip())
 
 
-def prepare(key_file: str | os.PathLike, published: str | os.PathLike, local: bool = True) -> None:
+def prepare(key_file: str | os.PathLike, local: bool = True) -> None:
     """Before a private run: the folder of what is not released, for its owner alone, and that of
     Snakemake's records of it.
 
-    published: the folder of what is released. local: whether jobs run on this machine; elsewhere a
-    process of Snakemake's own writes checksums of what they read. Raises `GraphDPError` if they do
-    not, if others may read the first folder, if an earlier run of another kind has left files in
-    the last, and as `read_key`.
+    local: whether jobs run on this machine; elsewhere a process of Snakemake's own writes checksums
+    of what they read. Raises `GraphDPError` if they do not, if others may read the first folder,
+    and as `read_key`.
     """
     if not local:
         raise GraphDPError(
@@ -97,13 +96,6 @@ def prepare(key_file: str | os.PathLike, published: str | os.PathLike, local: bo
             "profile, on a node of your own"
         )
     read_key(key_file)
-    for found in sorted(Path(published).glob("*")):
-        # Hidden is what a killed job left of a copy.
-        if found.name not in PUBLISHED and not found.name.startswith("."):
-            raise GraphDPError(
-                f"{found} is nothing that a private release publishes: move what an earlier run "
-                f"left in {published}/ away, or give the study another name"
-            )
     if os.path.isdir(RECORDS):
         try:
             os.chmod(RECORDS, 0o700)
@@ -123,12 +115,20 @@ def record_published(files: Iterable[str | os.PathLike], record: str | os.PathLi
 
 
 def check_published(study: str) -> None:
-    """Raise `GraphDPError` if a file of what a study has released is not as it was published.
+    """Raise `GraphDPError` if a file of what a study has released is not as it was published, or if
+    anything else stands beside it.
 
     One that is missing is published again, and so are all where there is no record: the job that
     writes it, last of all, has failed or was killed.
     """
     folder, record = Path("results", study), Path(FOLDER, study, RECORD)
+    for found in sorted(folder.glob("*")):
+        # Such is what a killed job left of a copy.
+        if found.name not in PUBLISHED and not found.name.startswith(".tmp-"):
+            raise GraphDPError(
+                f"{found} is nothing that a private release publishes: move what an earlier run "
+                f"left in {folder}/ away, or give the study another name"
+            )
     if not record.is_file():
         return
     try:

@@ -52,7 +52,7 @@ _GENERATORS = (
     "and for randomised response and discrete Laplace noise; AES-128 in counter mode for "
     "samples of batches and of neighbours in a round; Philox for initial parameters; a seeded "
     "counter hash for degree bounds; every key is of the SHA-256 of {root} and the name of what is "
-    "drawn"
+    "drawn (of public candidates, and of columns that are drawn, of the name alone)"
 )
 _FLOAT32 = (
     "That sums of clipped gradients in float32 move by no more than the clip but for their "
@@ -156,7 +156,11 @@ def statement(
             noise_multiplier=entry["noise_multiplier"],
         ),
         accounting=_of_release(
-            [_account(analysis, plan, multiplier, delta) for analysis in own], release
+            [
+                _account(analysis, plan, multiplier, delta, read)
+                for analysis, read in zip(own, _readings(entry, own), strict=True)
+            ],
+            release,
         ),
         selection=Selection(
             checkpoint=checkpoint,
@@ -307,8 +311,19 @@ def _epsilon(analysis: Plan, reference: Plan, noise: float, delta: float | None)
     return epsilon_at(analysis, reference, noise, delta)
 
 
-def _account(analysis: Plan, reference: Plan, noise: float, delta: float | None) -> AccountingEntry:
-    epsilon = _epsilon(analysis, reference, noise, delta)
+def _readings(entry: dict[str, Any], own: Sequence[Plan]) -> list[float | None]:
+    """ε of each analysis as it was read when the noise was calibrated; None where it was not."""
+    read = entry.get("epsilons", [])
+    if [(one["basis"], one["adjacency"]) for one in read] != [(p.basis, p.adjacency) for p in own]:
+        return [None] * len(own)
+    return [float(one["claimed_epsilon"]) for one in read]
+
+
+def _account(
+    analysis: Plan, reference: Plan, noise: float, delta: float | None, read: float | None
+) -> AccountingEntry:
+    """read: its ε, where that is known; sampled rounds take seconds to account."""
+    epsilon = _epsilon(analysis, reference, noise, delta) if read is None else read
     composition = as_read(analysis, reference, noise).composition
     accountant, method = "exact", ""
     if not 0 < epsilon < math.inf:

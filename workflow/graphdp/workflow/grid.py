@@ -10,6 +10,7 @@ from graphdp.errors import GraphDPError
 from graphdp.methods.card import CACHE, OPEN_CACHE, Stage
 from graphdp.methods.registry import card
 from graphdp.methods.settings import distinct, key
+from graphdp.privacy.protection import is_private
 from graphdp.workflow.asked import epsilons
 from graphdp.workflow.partition import cell_bundles, seed_blocks
 from graphdp.workflow.stages import CALIBRATE
@@ -296,7 +297,9 @@ class Grid:
 
     def _noise_of(self, unit: Unit) -> dict[str, Any]:
         experiment = self.cell(unit.place).experiment
-        return self.noise(experiment, self.plan_settings(unit.place))
+        found = self.noise(experiment, self.plan_settings(unit.place))
+        # Without noise another δ is no reason to train again.
+        return found if is_private(unit.level) else found | {"delta": None}
 
     @cached_property
     def _released(self) -> dict[str, Any]:

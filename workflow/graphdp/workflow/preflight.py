@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from graphdp import ledger, private
+from graphdp import io, ledger, private
 from graphdp.config import Study, unknown, validate
 from graphdp.config_errors import short
 from graphdp.data import download
@@ -88,11 +88,28 @@ def _check_not_released(datasets: Mapping[str, DatasetSpec]) -> None:
     released = ledger.datasets()
     for name, spec in datasets.items():
         if name in released and spec.loader == "arrays":
-            raise GraphDPError(
-                f"dataset '{name}' stands in {ledger.LEDGER}, and anybody can draw a "
-                "reproduction's noise again: set release: private, or use another folder if its "
-                "data are public"
-            )
+            raise GraphDPError(_released(name))
+
+
+def check_files_not_released(spec: DatasetSpec, manifest: str | os.PathLike | dict) -> None:
+    """As `_check_not_released`, by the files of a dataset that is reproduced, whatever its name: of
+    a manifest (`download.download`), or where one may stand. Raises `GraphDPError`."""
+    if spec.loader != "arrays":
+        return
+    if not isinstance(manifest, dict):
+        if not os.path.exists(manifest):
+            return
+        manifest = io.read_json(manifest)
+    if ledger.holds(file["sha256"] for file in manifest["files"]):
+        raise GraphDPError(_released(spec.name))
+
+
+def _released(name: str) -> str:
+    return (
+        f"dataset '{name}' stands in {ledger.LEDGER}, under this name or another, and anybody can "
+        "draw a reproduction's noise again: set release: private, or use another folder if its "
+        "data are public"
+    )
 
 
 def _check_known(study: Study) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
 import yaml
 
@@ -68,8 +69,9 @@ def status(config: Path) -> list[Job]:
     return [_job(*job) for job in dict.fromkeys(_jobs(Made(prepare(content))))]
 
 
-def _jobs(made: Made) -> Iterator[tuple[str, Path, Path, str]]:
-    """(kind, what is made, log, digest for its seal) of every job; bundles stand several times."""
+def _jobs(made: Made) -> Iterator[tuple[Any, ...]]:
+    """(kind, what is made, log, digest for its seal, what else is made) of every job; bundles stand
+    several times."""
     study, results = made.study, Path(made.results)
     for dataset in made.available():
         log = Path(made.work, f"data/logs/preprocess/{dataset}.log")
@@ -96,16 +98,25 @@ def _jobs(made: Made) -> Iterator[tuple[str, Path, Path, str]]:
     if study.attacks:
         log = results / "logs/collect_attacks.log"
         yield "collect_attacks", Path(str(made.attack_rows_file())), log, ""
-    yield "draw", Path(made.report_file()), results / "logs/draw.log", ""
+    drawn = *map(str, made.table_files()), *map(str, made.figure_files())
+    yield "draw", Path(made.report_file()), results / "logs/draw.log", "", drawn
 
 
-def _job(kind: str, made: Path, log: Path, digest: str) -> Job:
+def _job(kind: str, made: Path, log: Path, digest: str, others: Sequence[str] = ()) -> Job:
     hidden = log.with_name(f"{log.name}.private")
     log = hidden if hidden.is_file() else log
     said = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
     if _locked(lock_of(log)):
         return Job(kind, str(made), log, "running")
-    if _sealed(made, digest) or (kind == "release" and _released(made.parent)):
+    try:
+        done = _sealed(made, digest) or (kind == "release" and _released(made.parent))
+        for one in map(Path, (made, *others) if done else ()):
+            # Arrays are large, and checked by the job that reads them.
+            if one.suffix != ".npz" and seals.seal_of(one).is_file():
+                seals.check(one)
+    except GraphDPError as error:
+        return Job(kind, str(made), log, "failed", f"{error}")
+    if done:
         took = re.search(r"^done: .*wall_seconds ([\d.e+]+)", said, flags=re.MULTILINE)
         return Job(kind, str(made), log, "done", seconds=float(took[1]) if took else None)
     lines = [line for line in said.splitlines() if line.strip()]
@@ -116,12 +127,14 @@ def _job(kind: str, made: Path, log: Path, digest: str) -> Job:
 
 
 def _released(folder: Path) -> bool:
-    """Whether what is published of a private release is all there."""
+    """Whether what is published of a private release is all there. Raises `GraphDPError` if it is
+    not as it was published."""
+    private.check_published(folder.name)
     return all((folder / name).is_file() for name in private.PUBLISHED)
 
 
 def _sealed(made: Path, digest: str) -> bool:
-    """Whether a result is there and finished; what is in it is checked by who reads it."""
+    """Whether a result is there and finished."""
     seal = seals.read(made) if made.exists() and seals.seal_of(made).is_file() else None
     return seal is not None and digest in ("", seal["made_of"])
 
