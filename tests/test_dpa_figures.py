@@ -59,15 +59,15 @@ def test_no_panel_has_more_than_six_series(frame, context):
 def test_parts_of_epsilon_stand_where_they_belong(study, frame, context):
     ax = FIGURES["dpa_figure4"].draw(frame, context).axes[0]
     lines = lines_of(ax)
-    assert set(lines) == {"as implemented, ε_e = 4", "as implemented, ε_e = 8"}
-    eight = lines["as implemented, ε_e = 8"]
+    assert set(lines) == {"as implemented, claimed ε_e = 4", "as implemented, claimed ε_e = 8"}
+    eight = lines["as implemented, claimed ε_e = 8"]
     assert list(eight[:, 0]) == [0.001, 0.01, 0.1, 1, 2]
     whole = expected(
         study, "features_edges", "dpaofficial", "cora", "9", public="labels"
     )  # fmt: skip
     assert 0 <= eight[3, 1] - whole <= 0.4
     ax = FIGURES["dpa_figure5"].draw(frame, context).axes[0]
-    assert lines_of(ax)["as implemented, ε_e = 4"][:, 0].tolist() == [0.1, 1, 2, 3, 4]
+    assert lines_of(ax)["as implemented, claimed ε_e = 4"][:, 0].tolist() == [0.1, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ _EXPECTED = {
 _PALETTE = sns.color_palette("colorblind")
 #: verdict -> (colour, marker, words)
 _VERDICTS = {
-    "refuted": (_PALETTE[3], "X", "above the claim: the claim is refuted"),
+    "refuted": (_PALETTE[3], "X", "above the claim: it does not hold as read here"),
     "tight": (_PALETTE[0], "o", "within 15 % of the claim: tight"),
     "consistent": (_PALETTE[7], "s", "below the claim: consistent with it"),
 }

@@ -70,7 +70,7 @@ def _by_edges(experiment: str, public: str) -> tuple[Drawn, ...]:
         settings = {"dummy_rate": 1 - math.exp(-edges), "public": public}
         lines.append(
             (
-                f"as implemented, ε_e = {edges}",
+                f"as implemented, claimed ε_e = {edges}",
                 implemented(experiments=(experiment,), settings=settings),
                 lambda cell, edges=edges: round(float(cell["epsilon"]) - edges, 6),
             )
