@@ -150,6 +150,30 @@ def test_the_short_answer_is_that_of_the_rows():
             assert one["status"] == "conditional"
 
 
+def test_one_hop_is_what_validation_chooses():
+    """By hand, of what the page says below its tables of settings; and seconds of one method."""
+    names = {"gap": "hops", "sage": "mp_layers", "heterpoisson": "num_neighbors", "progap": "depth"}
+    ones = {}
+    for level, budgets in (("edge", (1, 2, 4, 8)), ("node", (2, 4, 8, 16))):
+        for method, name in names.items():
+            rows = shipped()[(shipped()["method"] == method) & (shipped()["level"] == level)]
+            for graph in UNITS if len(rows) else ():
+                for e in budgets:
+                    mine = rows[(rows["dataset"] == graph) & (rows["epsilon"].astype(float) == e)]
+                    chosen = mine.groupby("hyperparameters")["val_accuracy"].mean().idxmax()
+                    ones.setdefault((method, level), []).append(json.loads(chosen).get(name) == 1)
+    assert {cell: sum(found) for cell, found in ones.items() if cell != ("sage", "node")} == {
+        ("gap", "edge"): 8, ("gap", "node"): 8, ("sage", "edge"): 8, ("progap", "edge"): 7,
+        ("progap", "node"): 8, ("heterpoisson", "node"): 8,
+    }  # fmt: skip
+    gap = shipped()[(shipped()["method"] == "gap") & (shipped()["level"] == "edge")]
+    (line,) = [one for one in part("takes edge") if one.startswith("| GAP-EDP")]
+    assert line.split("|")[2].strip() == f"{gap['cpu_seconds'].mean():.1f}"
+    assert "`hops` 1 (8)" in line
+    degrees = (units["edge"] / units["node"] for units in UNITS.values())
+    assert "Cora: {:.1f} neighbours a node, CiteSeer: {:.1f}".format(*degrees) in SAID
+
+
 def test_an_audited_share_is_of_claims_under_that_promise():
     """GAP for an undirected edge: 3 claims, of which one reaches 99 %."""
     (line,) = [one for one in part("labels edge") if one.startswith("| GAP-EDP")]

@@ -109,6 +109,27 @@ def _audited(method: str, level: str, adjacency: str) -> str:
     return f"{claims}, at most {100 * max(found):.0f} % reached"
 
 
+def takes(level: str) -> Iterator[str]:
+    """The lines of a table: CPU seconds of a model, and how often each value of what was searched
+    is in the setting that validation chooses, over graphs and ε."""
+    rows, table = shipped_rows(ROWS), board(level)
+    yield "| | CPU s | chosen, in so many of the cells |"
+    yield "| --- | --- | --- |"
+    for method in sorted(set(table["method"])):
+        mine = rows[(rows["method"] == method) & (rows["level"] == level)]
+        if mine.empty:
+            continue
+        tried = pd.DataFrame([json.loads(text) for text in mine["hyperparameters"].unique()])
+        chosen = table[(table["method"] == method)]["hyperparameters"].map(json.loads)
+        told = []
+        for name in (one for one in tried if tried[one].nunique() > 1):
+            counts = pd.Series([setting[name] for setting in chosen]).value_counts()
+            values = (f"{value} ({count})" for value, count in counts.sort_index().items())
+            told.append(f"`{name}` {', '.join(values)}")
+        seconds = pd.to_numeric(mine["cpu_seconds"]).mean()
+        yield f"| {method_label(method, level)} | {seconds:.1f} | {'; '.join(told) or '–'} |"
+
+
 def said() -> Iterator[str]:
     """A line for each level: how many cells are better, not told apart or worse than the network
     that reads no edge, and the most that is gained."""
