@@ -320,7 +320,11 @@ def _readings(entry: dict[str, Any], own: Sequence[Plan]) -> list[float | None]:
 
 
 def _account(
-    analysis: Plan, reference: Plan, noise: float, delta: float | None, read: float | None
+    analysis: Plan,
+    reference: Plan,
+    noise: float,
+    delta: float | None,
+    read: float | None = None,
 ) -> AccountingEntry:
     """read: its ε, where that is known; sampled rounds take seconds to account."""
     epsilon = _epsilon(analysis, reference, noise, delta) if read is None else read
