@@ -493,15 +493,20 @@ def test_what_has_run_of_the_ablations_on_facebook_pages():
     section, fits = ablations("Facebook pages")
     tables = [table.partition(":")[0] for table, _ in fits]
     assert {name: tables.count(name) for name in tables} == {
-        "Table 4": 8, "Table 7": 5, "Table 8": 1, "Table 9": 6
+        "Table 4": 8, "Table 6": 15, "Table 7": 5, "Table 8": 1, "Table 9": 6
     }  # fmt: skip
-    assert "Table 6 has not been run." in section
+    raw = {e: fits["Table 6: α of raw degrees", e][0] for e in ("3", "5", "7", "9", "11")}
+    assert raw.pop("3") < 0
+    assert f"by {min(raw.values()):.0f} to {max(raw.values()):.0f} from a claimed 5 on." in section
     gaps = [round(fits[f"Table 9: {columns} columns", "8"][0]) for columns in (50, 100)]
-    assert f"by {gaps[0]} points with 50 and {gaps[1]} with 100." in section
+    assert f"by {gaps[0]} points with 50 and {gaps[1]} with 100; with raw" in section
     rows = pd.read_csv(ROOT / "workflow/report/dpa-gnn-rows.csv.gz", low_memory=False)
     rows = rows[(rows["dataset"] == "facebook-pages") & (rows["method"] == "dpaofficial")]
     models = rows.groupby(["level", "epsilon", "hyperparameters"]).size()
-    assert set(models) == {10}
+    scaled = models[models.index.get_level_values("hyperparameters").str.contains("scaling")]
+    assert set(scaled) == {3} and "Table 4 is Table 3's), of Table 6 three." in section
+    own = models.index.get_level_values("epsilon").isin([3, 5, 7, 9, 11])
+    assert set(models[own]) <= {3, 10} and set(models[~own]) == {10}
 
 
 def test_the_learning_rate_decides_what_few_columns_give():
