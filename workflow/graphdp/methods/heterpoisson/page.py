@@ -53,11 +53,11 @@ def percent(values: pd.Series) -> str:
 
 
 def best(rows: pd.DataFrame, by: str | None) -> pd.DataFrame:
-    """The rows of the best M by its mean `by`."""
+    """The rows of the best M by its mean `by`, of equal ones the least, as in figures."""
     if by is None:
         return rows[rows["hp_num_neighbors"] == 0]
     means = rows[rows["hp_num_neighbors"] > 0].groupby("hp_num_neighbors")[by].mean()
-    return rows[rows["hp_num_neighbors"] == means.idxmax()]
+    return rows[rows["hp_num_neighbors"] == means.round(12).idxmax()]
 
 
 def cell(rows: pd.DataFrame, line: str, graph: str, convolution: str, epsilon: int) -> pd.DataFrame:
