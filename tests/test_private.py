@@ -18,7 +18,7 @@ import yaml
 
 from graphdp import cli, ledger, private, training
 from graphdp.config import validate
-from graphdp.data.datasets import DatasetSpec, Preprocessing, Registry
+from graphdp.data.datasets import DatasetSpec, Preprocessing, Registry, load_registry
 from graphdp.data.graph import Graph
 from graphdp.data.loaders import RawGraph, load_arrays
 from graphdp.data.preprocess import build
@@ -318,6 +318,8 @@ def test_a_reproduction_of_what_was_released_is_refused(tmp_path, monkeypatch):
             refused = pytest.raises(GraphDPError, match="'other' stands in private/ledger")
             with refused if found else contextlib.nullcontext():
                 preflight.check_files_not_released(other, one)
+    manifest.write_text("{")
+    preflight.check_files_not_released(other, manifest)
     ledger_file = tmp_path / "private/ledger.jsonl"
     line = ledger_file.read_text()
     for damaged in ("{", line.replace('"mine"', '"nine"', 1)):
@@ -328,6 +330,8 @@ def test_a_reproduction_of_what_was_released_is_refused(tmp_path, monkeypatch):
     ledger_file.with_suffix(".key").unlink()
     with pytest.raises(GraphDPError, match=r"ledger\.key, .* is missing: restore it"):
         preflight.prepare(same | {"datasets": ["other"]}, registry)
+    ours = load_registry(ROOT / "config/datasets.yaml")
+    preflight.prepare(same | {"datasets": ["csbm"]}, ours)  # nobody's data
 
 
 def test_a_plan_of_edges_is_asked_for_no_number_of_training_nodes():
