@@ -26,14 +26,25 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"graphdp: {message}; see {self.prog} --help\n")
 
 
-def _examples() -> str:
+#: Where the demo's statements of a method lie.
+_DEMO = "results/demo/statements/csbm-small/gap"
+
+
+def _examples(*commands: str) -> str:
+    """Examples of the commands named, or of all; what they read of the demo `make demo` makes."""
+    found = {
+        "calibrate": [
+            f"{its.name} {example}" for its in registry.cards().values() for example in its.examples
+        ],
+        "statement": [f"{_DEMO}/node/4.json"],
+        "compare": [f"{_DEMO}/edge/4.json {_DEMO}/node/4.json"],
+    }
     lines = [
-        f"  graphdp calibrate {its.name} {example}"
-        for its in registry.cards().values()
-        for example in its.examples
+        f"  graphdp {command} {example}"
+        for command in commands or found
+        for example in found[command]
     ]
-    files = ["  graphdp statement statement.json", "  graphdp compare edge.json node.json"]
-    return "\n".join(["examples:", *lines, *files]) + "\n"
+    return "\n".join(["examples:", *lines]) + "\n"
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -50,7 +61,7 @@ def build_parser() -> argparse.ArgumentParser:
         "calibrate",
         help="the noise multiplier of a method at a privacy target",
         description="The smallest noise multiplier that keeps a method within epsilon at delta.",
-        epilog=_examples(),
+        epilog=_examples("calibrate"),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     cli_calibrate.add_options(command)
@@ -96,7 +107,7 @@ def _file_command(
         name,
         help=what,
         description=f"Prints {what}. A file holds one statement (JSON) or a list of them.",
-        epilog=_examples(),
+        epilog=_examples(name),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     for file in files:
