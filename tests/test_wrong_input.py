@@ -179,6 +179,18 @@ def test_output_that_cannot_be_written_is_one_line(tmp_path):
     assert (found.returncode, found.stderr) == (0, "") and r"\u03b4" in found.stdout
 
 
+def test_a_refuted_claim_names_its_adjacency_and_the_way_to_what_holds(capsys):
+    words = "calibrate gap --level node --epsilon 8 --delta 1e-5 --hops 2 --max-degree 100".split()
+    words += ["--epochs", "9", "--batch-size", "64", "--train-nodes", "900"]
+    assert cli.main(words) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert "read its epsilon as none under node_add_remove" in last
+    way = re.search(r"--calibrate-for \w+", last)[0].split()
+    assert cli.main([*words, *way]) == 0
+    held = capsys.readouterr().out
+    assert "claim under participant, status conditional" in held and "counterexample" not in held
+
+
 def test_the_examples_of_the_help_are_right(capsys):
     for its in cards().values():
         for example in its.examples[:1]:

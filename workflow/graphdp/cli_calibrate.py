@@ -258,7 +258,10 @@ def render(calibration: Calibration) -> str:
         *_delta_line(calibration),
     ]
     if plan.status == "refuted" and calibration.target_epsilon < math.inf:
-        lines.append("A counterexample to this claim exists: read its epsilon as none.")
+        lines.append(
+            "A counterexample to this claim exists: read its epsilon as none under "
+            f"{plan.adjacency}; what holds, if anything does: --calibrate-for corrected."
+        )
     return "\n".join(lines)
 
 
