@@ -180,7 +180,8 @@ def test_output_that_cannot_be_written_is_one_line(tmp_path):
 
 
 def test_a_refuted_claim_names_its_adjacency_and_the_way_to_what_holds(capsys):
-    words = "calibrate gap --level node --epsilon 8 --delta 1e-5 --hops 2 --max-degree 100".split()
+    words = ["calibrate", "gap", "--level", "node", "--epsilon", "8", "--delta", "1e-5"]
+    words += ["--hops", "2", "--max-degree", "100"]
     words += ["--epochs", "9", "--batch-size", "64", "--train-nodes", "900"]
     assert cli.main(words) == 0
     last = capsys.readouterr().out.splitlines()[-1]
