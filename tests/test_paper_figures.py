@@ -378,7 +378,8 @@ def test_nothing_is_cut_or_covered(frame, name, datasets):
 
 
 def test_tick_labels_that_would_touch_are_left_out():
-    _, [[ax]] = style.panels(1, 1)
+    with style.theme():
+        _, [[ax]] = style.panels(1, 1)
     ax.set_xscale("log")
     set_ticks(ax, [10, 20, 50, 100, 200, 300, 400])
     assert list(ax.xaxis.get_major_locator()()) == [10, 20, 50, 100, 200, 400]
@@ -389,9 +390,14 @@ def test_tick_labels_that_would_touch_are_left_out():
     # The ends have labels; in a wide panel there is room for one between.
     set_ticks(ax, [0.001, 0.01, 0.1, 1, 2])
     assert list(ax.xaxis.get_major_locator()()) == [0.001, 0.01, 0.1, 2]
+    # The value between has a line of the grid, as its neighbours have, and no label.
+    (between,) = ax.xaxis.get_minor_ticks()
+    assert list(ax.xaxis.get_minor_locator()()) == [1]
+    assert between.gridline.get_visible() and not between.label1.get_text()
     ax.get_figure().set_figwidth(8)
     set_ticks(ax, [0.001, 0.01, 0.1, 1, 2])
     assert list(ax.xaxis.get_major_locator()()) == [0.001, 0.01, 0.1, 1, 2]
+    assert not list(ax.xaxis.get_minor_locator()())
 
 
 def test_equal_rows_give_equal_bytes(tmp_path, written, study):

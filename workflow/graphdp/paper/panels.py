@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 from matplotlib.transforms import Bbox
 
 from graphdp.paper import style
@@ -100,7 +100,10 @@ _NARROWEST = 2.7
 
 
 def set_ticks(ax: Axes, values: Sequence[float]) -> None:
-    """A tick at each value that has results, and room beyond the first and the last."""
+    """A tick at each value that has results, and room beyond the first and the last.
+
+    Of values too near to one another for their labels some have a grid line alone.
+    """
     low, high = values[0], values[-1]
     if ax.get_xscale() == "log":
         margin = 1.12 if low < high else 1.6
@@ -122,7 +125,9 @@ def set_ticks(ax: Axes, values: Sequence[float]) -> None:
         labelled = values
     ax.xaxis.set_major_locator(FixedLocator(labelled))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_minor_locator(FixedLocator([value for value in values if value not in labelled]))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.grid(ax.xaxis.get_gridlines()[0].get_visible(), which="minor", axis="x")
 
 
 def say_empty(ax: Axes, reason: str) -> None:
