@@ -30,6 +30,16 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path):
     assert os.listdir(tmp_path) == ["out.json"]
 
 
+def test_what_fails_for_another_reason_keeps_its_own_words(tmp_path):
+    """As a download that stalls while its file is open."""
+    for said, text in (
+        (TimeoutError("timed out"), "timed out"),
+        (ConnectionResetError(104, "Connection reset"), r"\[Errno 104\] Connection reset"),
+    ):
+        with pytest.raises(type(said), match=f"^{text}$"), io.atomic_path(tmp_path / "out.npz"):
+            raise said
+
+
 def test_a_full_disk_names_what_could_not_be_written(tmp_path):
     """The system does not, of a file that is open."""
     script = (

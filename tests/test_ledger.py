@@ -16,6 +16,7 @@ import torch
 from scipy import sparse
 
 from graphdp import io, ledger, private
+from graphdp.data.content import content_hashes
 from graphdp.data.graph import Graph, csr_from_edges
 from graphdp.errors import GraphDPError
 from graphdp.methods.block import Block
@@ -227,9 +228,43 @@ def test_a_lost_ledger_whose_key_is_there_is_noticed(tmp_path, lose):
     lose(path)
     with pytest.raises(GraphDPError, match=r"is empty or was missing, .* delete .*ledger.key"):
         ledger.reserve(ENTRY | OTHER, DATA, path)
+    for reads in (ledger.datasets, lambda path: ledger.holds(DATA, path)):
+        with pytest.raises(GraphDPError, match="is empty or was missing, and its key is there"):
+            reads(path)
     path.write_bytes(text)
     with pytest.raises(GraphDPError, match="with the same files"):
         ledger.reserve(ENTRY | OTHER, DATA, path)
+
+
+def test_parts_of_data_are_found_whatever_holds_them(tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    assert not ledger.holds(DATA, path) and not ledger.datasets(path)
+    ledger.reserve(ENTRY, DATA, path)
+    ledger.publish("a", "0" * 64, path)
+    assert ledger.datasets(path) == {"a"}
+    for kind, one, found in (
+        ("files", "f2", True), ("edges", "e1", True), ("files", "e1", False),
+        ("rows", "l1", False), ("labels", "l2", False),
+    ):  # fmt: skip
+        assert ledger.holds({"model": ["f1"], kind: ["other", one]}, path) is found
+
+
+def test_who_reads_a_ledger_renames_nothing(tmp_path, monkeypatch):
+    """The first release is about to name its key, and would find it gone."""
+    path = tmp_path / "ledger.jsonl"
+    replace = os.replace
+
+    def late(source, target):
+        if str(source).endswith(".key.new"):
+            assert ledger.holds(DATA, path) and ledger.datasets(path) == {"a"}
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", late)
+    ledger.reserve(ENTRY, DATA, path)
+    assert ledger.holds(DATA, path) and sorted(os.listdir(tmp_path)) == [
+        "ledger.jsonl",
+        "ledger.key",
+    ]
 
 
 def test_a_line_without_an_end_is_damaged(tmp_path):
@@ -270,9 +305,9 @@ def permuted(one):
 
 
 def test_parts_of_the_data_have_hashes_of_their_own():
-    first = publish.content_hashes(graph())
+    first = content_hashes(graph())
     assert sorted(first) == ["edges", "features", "labels", "rows"]
-    assert publish.content_hashes(permuted(graph())) == first
+    assert content_hashes(permuted(graph())) == first
     for changes, parts in (
         ({"x": np.ones((40, 6), np.float32)}, {"features", "rows"}),
         ({"y": np.zeros(40, np.int64)}, {"labels", "rows"}),
@@ -281,10 +316,10 @@ def test_parts_of_the_data_have_hashes_of_their_own():
         ({"symmetrise": True, "name": "yours", "num_ids": 400}, set()),
         ({"x": sparse.csr_matrix(graph().x)}, set()),
     ):
-        found = publish.content_hashes(graph(**changes))
+        found = content_hashes(graph(**changes))
         assert {kind for kind in first if found[kind] != first[kind]} == parts
     empty = graph(x=np.zeros((40, 6), np.float32), edges=np.zeros((2, 0), np.int64))
-    assert list(publish.content_hashes(empty)) == ["labels"]
+    assert list(content_hashes(empty)) == ["labels"]
 
 
 def release(folder, one, *, dataset="mine", files=("ab",), **study):
@@ -523,8 +558,8 @@ def test_the_same_rows_in_another_order_are_the_same_data():
     place = np.argsort(order)  # of each node in the other file
     edges = place[np.repeat(np.arange(40), np.diff(one.indptr))], place[one.indices]
     other = graph(x=one.x[order], y=one.y[order], edges=np.array(edges), ids=np.arange(40))
-    first, second = publish.content_hashes(one), publish.content_hashes(other)
+    first, second = content_hashes(one), content_hashes(other)
     assert {name for name in first if first[name] == second[name]} == {"rows"}
     y = one.y.copy()
     y[3] = (y[3] + 1) % 3
-    assert publish.content_hashes(graph(y=y, ids=np.arange(40)))["rows"] != first["rows"]
+    assert content_hashes(graph(y=y, ids=np.arange(40)))["rows"] != first["rows"]

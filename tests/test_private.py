@@ -18,6 +18,7 @@ import yaml
 
 from graphdp import cli, ledger, private, training
 from graphdp.config import validate
+from graphdp.data.content import content_hashes
 from graphdp.data.datasets import DatasetSpec, Preprocessing, Registry, load_registry
 from graphdp.data.graph import Graph
 from graphdp.data.loaders import RawGraph, load_arrays
@@ -111,10 +112,16 @@ def test_nothing_else_may_stand_beside_what_is_published(tmp_path, monkeypatch):
     private.check_published("mine")
     folder = tmp_path / "results" / "mine"
     folder.mkdir(parents=True)
-    for name in (*private.PUBLISHED, ".tmp-1.csv"):
+    left = (".tmp-1.csv", ".DS_Store", ".nfs00012", ".~lock.row.csv#")
+    for name in (*private.PUBLISHED, *left):
         (folder / name).touch()
     private.check_published("mine")
-    for name in ("rows.csv", "logs", ".hidden"):
+    (folder / "row.csv").unlink()
+    (folder / "row.csv").mkdir()  # a job would delete it
+    with pytest.raises(GraphDPError, match=r"row\.csv is a folder, where a file is to be"):
+        private.check_published("mine")
+    (folder / "row.csv").rmdir()
+    for name in ("rows.csv", "logs", ".hidden", ".row.csv.seal"):
         (folder / name).mkdir()
         with pytest.raises(GraphDPError, match=f"{name} is nothing .* another name") as error:
             private.check_published("mine")
@@ -310,21 +317,27 @@ def test_a_reproduction_of_what_was_released_is_refused(tmp_path, monkeypatch):
         registry.resolve("other", {}).model_copy(update={"name": "other"}),
         tmp_path / "manifest.json",
     )
-    preflight.check_files_not_released(other, manifest)
+    graph = tmp_path / "graph.npz"
+    preflight.check_made_not_released(other, manifest, graph)
     for sha256, found in (("f", True), ("g", False)):
         placed = {"files": [{"sha256": "e"}, {"sha256": sha256}]}
         manifest.write_text(json.dumps(placed))
-        for one in (placed, manifest):
+        for check in (
+            lambda placed=placed: preflight.check_files_not_released(other, placed),
+            lambda: preflight.check_made_not_released(other, manifest, graph),
+        ):
             refused = pytest.raises(GraphDPError, match="'other' stands in private/ledger")
             with refused if found else contextlib.nullcontext():
-                preflight.check_files_not_released(other, one)
-    manifest.write_text("{")
-    preflight.check_files_not_released(other, manifest)
+                check()
     ledger_file = tmp_path / "private/ledger.jsonl"
     line = ledger_file.read_text()
     for damaged in ("{", line.replace('"mine"', '"nine"', 1)):
         ledger_file.write_text(damaged)
         with pytest.raises(GraphDPError, match=r"line 1 of the ledger .* is damaged"):
+            preflight.prepare(same | {"datasets": ["other"]}, registry)
+    for lose in (ledger_file.unlink, lambda: ledger_file.write_bytes(b"")):
+        lose()
+        with pytest.raises(GraphDPError, match="is empty or was missing, and its key is there"):
             preflight.prepare(same | {"datasets": ["other"]}, registry)
     ledger_file.write_text(line)
     ledger_file.with_suffix(".key").unlink()
@@ -332,6 +345,45 @@ def test_a_reproduction_of_what_was_released_is_refused(tmp_path, monkeypatch):
         preflight.prepare(same | {"datasets": ["other"]}, registry)
     ours = load_registry(ROOT / "config/datasets.yaml")
     preflight.prepare(same | {"datasets": ["csbm"]}, ours)  # nobody's data
+
+
+def test_a_graph_of_released_data_is_known_by_what_is_in_it(tmp_path, monkeypatch):
+    """Of another file of the same arrays, or made before the release, its manifest gone since."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    raw = RawGraph(
+        rng.random((9, 4)).astype(np.float32), np.arange(9) % 3, np.array([0, 1]), np.array([2, 3])
+    )
+    made, manifest, file = (
+        build("other", raw, Preprocessing()),
+        Path("manifest.json"),
+        Path("g.npz"),
+    )
+    spec = DatasetSpec(title="Other", loader="arrays", name="other")
+    made.save(file)
+    preflight.check_made_not_released(spec, manifest, file)
+    entry = {"dataset": "mine", "noise": "x", "release": "s", "commit": "c", "made_with": {}}
+    ledger.reserve(entry, {"files": ["f"]})
+    preflight.check_graph_not_released(spec, made)
+    for text in (None, "{", "[]", "{}", '{"files": null}'):
+        if text is not None:
+            manifest.write_text(text)
+        with pytest.raises(GraphDPError, match=r"is missing or damaged, .* delete g.npz and run"):
+            preflight.check_made_not_released(spec, manifest, file)
+        preflight.check_made_not_released(spec, manifest, "nowhere.npz")
+    manifest.write_text('{"files": [{"sha256": "g"}]}')
+    preflight.check_made_not_released(spec, manifest, file)
+    edges = {"edges": content_hashes(made)["edges"]}
+    ledger.reserve(entry | {"dataset": "its", "noise": "y"}, edges)
+    for check in (
+        lambda: preflight.check_made_not_released(spec, manifest, file),
+        lambda: preflight.check_graph_not_released(spec, made),
+    ):
+        with pytest.raises(GraphDPError, match="'other' stands in private/ledger"):
+            check()
+    csbm = spec.model_copy(update={"loader": "csbm"})  # nobody's data
+    preflight.check_made_not_released(csbm, manifest, file)
+    preflight.check_graph_not_released(csbm, made)
 
 
 def test_a_plan_of_edges_is_asked_for_no_number_of_training_nodes():
@@ -755,8 +807,9 @@ def test_a_damaged_record_of_what_was_published_is_one_line(tmp_path, monkeypatc
     files[0].unlink()
     private.check_published("mine")
     files[0].mkdir()
-    with pytest.raises(GraphDPError, match=r"model\.npz was altered"):
+    with pytest.raises(GraphDPError, match=r"model\.npz is a folder"):
         private.check_published("mine")
+    files[0].rmdir()
     for damaged in ("", "[]", "{}", '{"model.npz": 1}'):
         record.write_text(damaged)
         with pytest.raises(GraphDPError, match=r"published\.json is damaged: delete it"):

@@ -36,7 +36,8 @@ def atomic_path(path: str | os.PathLike) -> Iterator[Path]:
         temporary.chmod(0o666 & ~umask)
         os.replace(temporary, path)
     except OSError as error:
-        if error.filename in (None, name):  # writing to a file that is open names none
+        # Writing to a file that is open names none; nor do errors of what is read meanwhile.
+        if error.filename == name or (error.filename is None and error.errno in NO_ROOM):
             error.filename = str(path)
         raise
     finally:

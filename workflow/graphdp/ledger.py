@@ -74,29 +74,43 @@ def datasets(path: str | os.PathLike = LEDGER) -> set[str]:
     return {line["dataset"] for line in _lines(Path(path))}
 
 
-def holds(files: Iterable[str], path: str | os.PathLike = LEDGER) -> bool:
-    """Whether one of some raw files, by hex SHA-256, is a release's, under whatever name. Raises as
-    `_lines`."""
+def holds(data: Mapping[str, Iterable[str]], path: str | os.PathLike = LEDGER) -> bool:
+    """Whether some part of data is a release's, under whatever name. Raises as `_lines`.
+
+    data: as that of `reserve`, or some kinds of it.
+    """
     path = Path(path)
-    released = [one for line in _lines(path) for one in line.get("data", {}).get("files", [])]
-    if not released:
+    lines = [line["data"] for line in _lines(path) if "data" in line]
+    if not lines:
         return False
-    key = _key(path, True)
-    return any(private.keyed_hash(key, "files", one) in released for one in files)
+    key = _key_of_lines(path)
+    return any(
+        not {private.keyed_hash(key, kind, one) for one in found}.isdisjoint(
+            hashed for line in lines for hashed in line.get(kind, [])
+        )
+        for kind, found in data.items()
+    )
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
     """What stands in a ledger; nothing where there is none, or it is another user's.
 
-    Raises `GraphDPError` for a ledger or key that is damaged or missing.
+    Raises `GraphDPError` for a ledger or key that is damaged or missing, and where one is missing
+    and the other is not.
     """
     try:
         lines = path.read_bytes().splitlines(keepends=True)
-    except (FileNotFoundError, PermissionError):
+    except FileNotFoundError:
+        lines = []
+    except PermissionError:
         return []
     except OSError as error:
         raise GraphDPError(f"the ledger {path} cannot be read ({error.strerror})") from None
-    key, mac, found = _key(path, True) if lines else b"", "", []
+    if not lines:
+        if path.with_suffix(".key").exists():
+            raise _emptied(path)
+        return []
+    key, mac, found = _key_of_lines(path), "", []
     for number, line in enumerate(lines, 1):
         fields, mac = _read(line, key, mac, path, number)
         found.append(fields)
@@ -184,27 +198,46 @@ def _new_key(path: Path) -> Path:
 
 
 def _key(path: Path, used: bool) -> bytes:
-    """The ledger's key. Before the first line it is made anew under another name (`_new_key`), and
-    a killed run may have left that: perhaps half of it, or once there is a line the ledger's own.
+    """The ledger's key, for who writes. Before the first line it is made anew under another name
+    (`_new_key`), and a killed run may have left that: perhaps half of it, or once there is a line
+    the ledger's own.
     """
     file, new = path.with_suffix(".key"), _new_key(path)
     if file.exists() and not used:
-        raise GraphDPError(
-            f"the ledger {path} is empty or was missing, and its key is there: restore it from a "
-            f"copy, or if nothing was ever released here, delete {file}"
-        )
+        raise _emptied(path)
     if not used:
         new.unlink(missing_ok=True)
         private.make_key(new)
         return private.read_key(new)
     if not file.exists() and new.exists():
         os.replace(new, file)
-    if not file.exists():
-        raise GraphDPError(
-            f"{file}, which keys the hashes of the ledger {path}, is missing: restore it from a "
-            "copy"
-        )
-    return private.read_key(file)
+    return _key_of_lines(path)
+
+
+def _key_of_lines(path: Path) -> bytes:
+    """The key of a ledger that has lines, for who reads: nothing is renamed, which another process
+    may be about to do."""
+    file = path.with_suffix(".key")
+    for one in (file, _new_key(path)):
+        if one.exists():
+            try:
+                return private.read_key(one)
+            except GraphDPError:
+                if one.exists():
+                    raise
+    if file.exists():  # it had its name between the two looks
+        return private.read_key(file)
+    raise GraphDPError(
+        f"{file}, which keys the hashes of the ledger {path}, is missing: restore it from a copy"
+    )
+
+
+def _emptied(path: Path) -> GraphDPError:
+    file = path.with_suffix(".key")
+    return GraphDPError(
+        f"the ledger {path} is empty or was missing, and its key is there: restore it from a "
+        f"copy, or if nothing was ever released here, delete {file}"
+    )
 
 
 def _mac(key: bytes, before: str, fields: Mapping[str, Any]) -> str:

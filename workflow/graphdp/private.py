@@ -14,6 +14,7 @@ import re
 import secrets
 import stat
 from collections.abc import Iterable, Mapping
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,8 @@ FOLDER = "private"
 PUBLISHED = ("model.npz", "row.csv", "statement.json", "statement.md")
 #: In its folder of all else: what was published, with digests.
 RECORD = "published.json"
+#: What may stand beside it: what a killed job left of a copy, and what systems and editors leave.
+_PASSED_OVER = (".tmp-*", ".DS_Store", ".directory", ".nfs*", ".~lock.*#")
 #: What Snakemake writes down: names of files, settings, code.
 RECORDS = ".snakemake"
 #: What a private study is, unless its configuration says otherwise, and is refused.
@@ -123,8 +126,14 @@ def check_published(study: str) -> None:
     """
     folder, record = Path("results", study), Path(FOLDER, study, RECORD)
     for found in sorted(folder.glob("*")):
-        # Such is what a killed job left of a copy.
-        if found.name not in PUBLISHED and not found.name.startswith(".tmp-"):
+        if any(fnmatch(found.name, one) for one in _PASSED_OVER):
+            continue
+        if found.name in PUBLISHED and found.is_dir():
+            raise GraphDPError(
+                f"{found} is a folder, where a file is to be published: move it away, or give the "
+                "study another name"
+            )
+        if found.name not in PUBLISHED:
             raise GraphDPError(
                 f"{found} is nothing that a private release publishes: move what an earlier run "
                 f"left in {folder}/ away, or give the study another name"

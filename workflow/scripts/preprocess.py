@@ -7,12 +7,16 @@ from graphdp.data.datasets import DatasetSpec
 from graphdp.data.download import verify
 from graphdp.data.preprocess import preprocess, statistics
 from graphdp.workflow import job
+from graphdp.workflow.preflight import check_graph_not_released
 
 
 def main(snakemake):
     folder = Path(snakemake.input[0]).parent
     verify(folder)
-    graph = preprocess(DatasetSpec.model_validate_json(snakemake.params.spec), folder)
+    spec = DatasetSpec.model_validate_json(snakemake.params.spec)
+    graph = preprocess(spec, folder)
+    if snakemake.config["release"] != "private":
+        check_graph_not_released(spec, graph)
     graph.save(snakemake.output.graph)
     io.write_json(snakemake.output.statistics, statistics(graph))
 

@@ -253,6 +253,10 @@ class Made:
     def rows_file(self) -> str:
         return f"{self.results}/rows.csv"
 
+    def context_file(self) -> str:
+        """What artefacts need to know besides the rows."""
+        return f"{self.results}/context.json"
+
     def attack_rows_file(self) -> str | list[str]:
         """No file where the study attacks nothing."""
         return f"{self.results}/attacks.csv" if self.study.attacks else []

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graphdp import io, ledger, private
 from graphdp.config import Study, unknown, validate
@@ -29,6 +29,9 @@ from graphdp.privacy.calibration import calibration_plan
 from graphdp.privacy.plan import accounted_by
 from graphdp.privacy.protection import is_private
 from graphdp.workflow.known_rows import KnownIndex
+
+if TYPE_CHECKING:
+    from graphdp.data.graph import Graph
 
 PUBLISHED = "config/published"
 #: Larger than any batch.
@@ -92,20 +95,46 @@ def _check_not_released(datasets: Mapping[str, DatasetSpec]) -> None:
             raise GraphDPError(_released(name))
 
 
-def check_files_not_released(spec: DatasetSpec, manifest: str | os.PathLike | dict) -> None:
-    """As `_check_not_released`, by the files of a dataset that is reproduced, whatever its name: of
-    a manifest (`download.download`), or where one may stand. Raises `GraphDPError`."""
-    if spec.loader != "arrays":
-        return
-    if not isinstance(manifest, dict):
-        if not os.path.exists(manifest):
-            return
-        try:
-            manifest = io.read_json(manifest)
-        except ValueError:  # the job that reads it says so
-            return
-    if ledger.holds(file["sha256"] for file in manifest["files"]):
+def check_files_not_released(spec: DatasetSpec, manifest: Mapping[str, Any]) -> None:
+    """As `_check_not_released`, by the raw files of a dataset that is reproduced, whatever its
+    name: of a manifest (`download.download`). Raises `GraphDPError`."""
+    files = [file["sha256"] for file in manifest["files"]]
+    if spec.loader == "arrays" and ledger.holds({"files": files}):
         raise GraphDPError(_released(spec.name))
+
+
+def check_graph_not_released(spec: DatasetSpec, graph: "Graph") -> None:
+    """The same, by what is in its graph: of another file of the same arrays, too."""
+    from graphdp.data.content import content_hashes
+
+    if spec.loader == "arrays" and ledger.datasets() and ledger.holds(content_hashes(graph)):
+        raise GraphDPError(_released(spec.name))
+
+
+def check_made_not_released(
+    spec: DatasetSpec, manifest: str | os.PathLike, graph: str | os.PathLike
+) -> None:
+    """The same of what earlier runs made of it, perhaps before its release, where no job looks
+    again; of a graph without its manifest nobody knows the files. Raises `GraphDPError`."""
+    placed, made = os.path.exists(manifest), os.path.exists(graph)
+    if spec.loader != "arrays" or not (placed or made) or not ledger.datasets():
+        return
+    try:
+        check_files_not_released(spec, io.read_json(manifest))
+    except (OSError, ValueError, KeyError, TypeError):
+        if made:
+            raise GraphDPError(
+                f"{manifest} is missing or damaged, which says of what files {graph} is, and "
+                f"{ledger.LEDGER} has releases: delete {graph} and run again, which makes both"
+            ) from None
+    if made:
+        from graphdp.data.graph import Graph
+
+        try:
+            found = Graph.load(graph)
+        except GraphDPError:
+            return  # the jobs that read it say so
+        check_graph_not_released(spec, found)
 
 
 def _released(name: str) -> str:

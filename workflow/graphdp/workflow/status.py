@@ -75,10 +75,12 @@ def _jobs(made: Made) -> Iterator[tuple[Any, ...]]:
     study, results = made.study, Path(made.results)
     for dataset in made.available():
         log = Path(made.work, f"data/logs/preprocess/{dataset}.log")
-        yield "preprocess", Path(made.graph_file(dataset)), log, made.graph_made_of(dataset)
+        others = (made.statistics_file(dataset),)
+        yield "preprocess", Path(made.graph_file(dataset)), log, made.graph_made_of(dataset), others
     for dataset in made.calibrated_datasets():
         folder = Path(made.calibration_folder(dataset))
-        yield "calibrate", folder, results / f"logs/calibrate/{dataset}.log", ""
+        others = (made.statements_folder(dataset),)
+        yield "calibrate", folder, results / f"logs/calibrate/{dataset}.log", "", others
     needed = {(cell.path, block) for cell, block in made.trained()}
     for unit in made.grid.units.values():
         digest = made.made_of(made.members(unit))
@@ -94,7 +96,8 @@ def _jobs(made: Made) -> Iterator[tuple[Any, ...]]:
     if made.private:
         yield "release", Path(made.released_files()[0]), results / "logs/release.log", ""
         return
-    yield "collect", Path(made.rows_file()), results / "logs/collect.log", made.rows_made_of()
+    collect = results / "logs/collect.log"
+    yield "collect", Path(made.rows_file()), collect, made.rows_made_of(), (made.context_file(),)
     if study.attacks:
         log = results / "logs/collect_attacks.log"
         yield "collect_attacks", Path(str(made.attack_rows_file())), log, ""
@@ -109,11 +112,14 @@ def _job(kind: str, made: Path, log: Path, digest: str, others: Sequence[str] = 
     if _locked(lock_of(log)):
         return Job(kind, str(made), log, "running")
     try:
-        done = _sealed(made, digest) or (kind == "release" and _released(made.parent))
-        for one in map(Path, (made, *others) if done else ()):
-            # Arrays are large, and checked by the job that reads them.
-            if one.suffix != ".npz" and seals.seal_of(one).is_file():
-                seals.check(one)
+        if kind == "release":
+            done = _released(made.parent)
+        else:
+            done = _sealed(made, digest) and all(_sealed(Path(one), "") for one in others)
+            for one in map(Path, (made, *others) if done else ()):
+                # Arrays are large, and checked by the job that reads them.
+                if one.suffix != ".npz":
+                    seals.check(one)
     except GraphDPError as error:
         return Job(kind, str(made), log, "failed", f"{error}")
     if done:
@@ -127,10 +133,11 @@ def _job(kind: str, made: Path, log: Path, digest: str, others: Sequence[str] = 
 
 
 def _released(folder: Path) -> bool:
-    """Whether what is published of a private release is all there. Raises `GraphDPError` if it is
-    not as it was published."""
+    """Whether what is published of a private release is all there, and its job was done. Raises
+    `GraphDPError` if it is not as it was published."""
     private.check_published(folder.name)
-    return all((folder / name).is_file() for name in private.PUBLISHED)
+    files = [folder / name for name in private.PUBLISHED]
+    return all(one.is_file() for one in (*files, Path(private.FOLDER, folder.name, private.RECORD)))
 
 
 def _sealed(made: Path, digest: str) -> bool:
