@@ -11,9 +11,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from graphdp import io
+from graphdp import io, ledger
+from graphdp.data.content import content_hashes
 from graphdp.data.datasets import DatasetSpec, FileSpec
 from graphdp.data.download import RECORD, _mismatch, check_unchanged, digests, download
+from graphdp.data.graph import Graph
 from graphdp.errors import GraphDPError
 
 pytestmark = pytest.mark.usefixtures("only_loopback")
@@ -361,10 +363,21 @@ def test_raw_files_that_were_altered_are_not_preprocessed(tmp_path, monkeypatch)
     asked = SimpleNamespace(
         input=Named(raw="raw/manifest.json"),
         output=Named(graph="mine.npz", statistics="mine.json"),
-        params=Named(spec=spec.model_dump_json()), log=["log.txt"], config={},
+        params=Named(spec=spec.model_dump_json()), log=["log.txt"],
+        config={"release": "reproduction"},
     )  # fmt: skip
     runpy.run_path(str(SCRIPT), {"snakemake": asked})
     assert io.read_json("mine.json")["nodes"] == 6
+    # Data that were released are not prepared for a reproduction, whatever their file.
+    entry = {"dataset": "its", "noise": "x", "release": "s", "commit": "c", "made_with": {}}
+    ledger.reserve(entry, {"edges": content_hashes(Graph.load("mine.npz"))["edges"]})
+    Path("mine.npz").unlink()
+    with pytest.raises(SystemExit, match="dataset 'mine' has the edges of a release in private/"):
+        runpy.run_path(str(SCRIPT), {"snakemake": asked})
+    assert not Path("mine.npz").exists()
+    asked.config["release"] = "private"  # whose jobs ask the ledger for all of it
+    runpy.run_path(str(SCRIPT), {"snakemake": asked})
+    asked.config["release"] = "reproduction"
     np.savez("raw/mine.npz", x=np.ones((6, 6)), **arrays)
     with pytest.raises(SystemExit, match=r"raw/mine\.npz is missing, or was altered"):
         runpy.run_path(str(SCRIPT), {"snakemake": asked})

@@ -1,5 +1,6 @@
 """The ledger of private releases: what is a second release, and of what it holds hashes."""
 
+import contextlib
 import copy
 import itertools
 import json
@@ -228,7 +229,7 @@ def test_a_lost_ledger_whose_key_is_there_is_noticed(tmp_path, lose):
     lose(path)
     with pytest.raises(GraphDPError, match=r"is empty or was missing, .* delete .*ledger.key"):
         ledger.reserve(ENTRY | OTHER, DATA, path)
-    for reads in (ledger.datasets, lambda path: ledger.holds(DATA, path)):
+    for reads in (ledger.datasets, lambda path: ledger.held(DATA, path)):
         with pytest.raises(GraphDPError, match="is empty or was missing, and its key is there"):
             reads(path)
     path.write_bytes(text)
@@ -238,7 +239,7 @@ def test_a_lost_ledger_whose_key_is_there_is_noticed(tmp_path, lose):
 
 def test_parts_of_data_are_found_whatever_holds_them(tmp_path):
     path = tmp_path / "ledger.jsonl"
-    assert not ledger.holds(DATA, path) and not ledger.datasets(path)
+    assert ledger.held(DATA, path) == "" == ledger.state(path) and not ledger.datasets(path)
     ledger.reserve(ENTRY, DATA, path)
     ledger.publish("a", "0" * 64, path)
     assert ledger.datasets(path) == {"a"}
@@ -246,7 +247,41 @@ def test_parts_of_data_are_found_whatever_holds_them(tmp_path):
         ("files", "f2", True), ("edges", "e1", True), ("files", "e1", False),
         ("rows", "l1", False), ("labels", "l2", False),
     ):  # fmt: skip
-        assert ledger.holds({"model": ["f1"], kind: ["other", one]}, path) is found
+        asked = {"model": ["f1"], kind: ["other", one]}
+        assert ledger.held(asked, path) == (kind if found else "")
+    before = ledger.state(path)
+    assert before and ledger.state(path) == before
+    ledger.reserve(ENTRY | OTHER, {"files": ["f3"]}, path)
+    assert ledger.state(path) != before
+
+
+def test_a_first_release_while_a_ledger_is_read_is_no_lost_one(tmp_path, monkeypatch):
+    """To delete the key that is there, as is said of a lost one, would lose it."""
+    path = tmp_path / "ledger.jsonl"
+    read, read_bytes = [], type(path).read_bytes
+
+    def late(self):
+        if self == path and not read:
+            read.append(self)
+            with contextlib.suppress(FileNotFoundError):
+                read_bytes(self)
+            ledger.reserve(ENTRY, DATA, path)
+            raise FileNotFoundError
+        return read_bytes(self)
+
+    monkeypatch.setattr(type(path), "read_bytes", late)
+    assert ledger.datasets(path) == {"a"}
+
+
+def test_a_ledger_of_another_user_says_nothing(tmp_path, monkeypatch):
+    path = tmp_path / "ledger.jsonl"
+    ledger.reserve(ENTRY, DATA, path)
+
+    def refused(self):
+        raise PermissionError
+
+    monkeypatch.setattr(type(path), "read_bytes", refused)
+    assert ledger.datasets(path) == set() and ledger.held(DATA, path) == ""
 
 
 def test_who_reads_a_ledger_renames_nothing(tmp_path, monkeypatch):
@@ -256,12 +291,12 @@ def test_who_reads_a_ledger_renames_nothing(tmp_path, monkeypatch):
 
     def late(source, target):
         if str(source).endswith(".key.new"):
-            assert ledger.holds(DATA, path) and ledger.datasets(path) == {"a"}
+            assert ledger.held(DATA, path) and ledger.datasets(path) == {"a"}
         replace(source, target)
 
     monkeypatch.setattr(os, "replace", late)
     ledger.reserve(ENTRY, DATA, path)
-    assert ledger.holds(DATA, path) and sorted(os.listdir(tmp_path)) == [
+    assert ledger.held(DATA, path) and sorted(os.listdir(tmp_path)) == [
         "ledger.jsonl",
         "ledger.key",
     ]
@@ -306,10 +341,10 @@ def permuted(one):
 
 def test_parts_of_the_data_have_hashes_of_their_own():
     first = content_hashes(graph())
-    assert sorted(first) == ["edges", "features", "labels", "rows"]
+    assert sorted(first) == ["edges", "features", "labels", "rows", "rows of features"]
     assert content_hashes(permuted(graph())) == first
     for changes, parts in (
-        ({"x": np.ones((40, 6), np.float32)}, {"features", "rows"}),
+        ({"x": 2 * graph().x}, {"features", "rows", "rows of features"}),
         ({"y": np.zeros(40, np.int64)}, {"labels", "rows"}),
         ({"edges": np.array([[0, 1], [2, 3]])}, {"edges"}),
         # An edge in the other direction as well is the same one; a name and a universe are none.
@@ -320,6 +355,15 @@ def test_parts_of_the_data_have_hashes_of_their_own():
         assert {kind for kind in first if found[kind] != first[kind]} == parts
     empty = graph(x=np.zeros((40, 6), np.float32), edges=np.zeros((2, 0), np.int64))
     assert list(content_hashes(empty)) == ["labels"]
+    # So have graphs without features that are given some: others with as many nodes have the same.
+    eye, one = np.eye(40, dtype=np.float32), np.ones((40, 6), np.float32)
+    few = one.copy()
+    few[:, 2:] = 0
+    for x in (eye, eye[np.random.default_rng(1).permutation(40)], one, few):
+        assert sorted(content_hashes(graph(x=x))) == ["edges", "labels"]
+    few[3, 0] = 2
+    for x in (2 * eye, np.eye(40, dtype=np.float32)[np.arange(40) // 2], few):
+        assert "features" in content_hashes(graph(x=x))
 
 
 def release(folder, one, *, dataset="mine", files=("ab",), **study):
@@ -348,13 +392,14 @@ def release(folder, one, *, dataset="mine", files=("ab",), **study):
     ("made", "changes", "message"),
     [
         # Another universe leaves other edges: not under the same noise, nor as a release apart.
-        ({"num_ids": 400}, {}, "with the same files, labels, features, rows, edges"),
-        ({"symmetrise": True}, {"dataset": "yours"}, "same files, labels, features, rows, edge"),
-        ({"y": np.zeros(40, np.int64)}, {"dataset": "yours"}, "the same files, features, edges:"),
+        ({"num_ids": 400}, {}, "the same files, labels, features, rows, rows of features, edges"),
+        ({"symmetrise": True}, {"dataset": "yours"}, "files, labels, features, rows, rows of fea"),
+        ({"y": np.zeros(40, np.int64)}, {"dataset": "yours"},
+         "the same files, features, rows of features, edges:"),
         ({"x": np.ones((40, 6), np.float32)}, {"dataset": "yours", "files": ["cd"]},
          "with the same labels, edges:"),
         ({"edges": np.array([[0], [1]])}, {"dataset": "yours", "files": ["cd"]},
-         "with the same labels, features, rows:"),
+         "with the same labels, features, rows, rows of features:"),
         ({}, {"code": {"fit": "3", "preprocess": "2"}}, r"another code \(fit 1\)"),
         ({}, {"parameters": [{"run": "other"}]}, "another parameters"),
         ({}, {"models": []}, "another settings"),
@@ -559,7 +604,9 @@ def test_the_same_rows_in_another_order_are_the_same_data():
     edges = place[np.repeat(np.arange(40), np.diff(one.indptr))], place[one.indices]
     other = graph(x=one.x[order], y=one.y[order], edges=np.array(edges), ids=np.arange(40))
     first, second = content_hashes(one), content_hashes(other)
-    assert {name for name in first if first[name] == second[name]} == {"rows"}
+    assert {name for name in first if first[name] == second[name]} == {"rows", "rows of features"}
     y = one.y.copy()
     y[3] = (y[3] + 1) % 3
-    assert content_hashes(graph(y=y, ids=np.arange(40)))["rows"] != first["rows"]
+    relabelled = content_hashes(graph(y=y, ids=np.arange(40)))
+    assert relabelled["rows"] != first["rows"]
+    assert relabelled["rows of features"] == first["rows of features"]

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import runpy
+import shutil
 import stat
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ import yaml
 
 from graphdp import cli, ledger, private, training
 from graphdp.config import validate
+from graphdp.data import content
 from graphdp.data.content import content_hashes
 from graphdp.data.datasets import DatasetSpec, Preprocessing, Registry, load_registry
 from graphdp.data.graph import Graph
@@ -25,7 +27,7 @@ from graphdp.data.loaders import RawGraph, load_arrays
 from graphdp.data.preprocess import build
 from graphdp.errors import GraphDPError
 from graphdp.methods.block import Block
-from graphdp.workflow import job, model_rows, preflight, publish
+from graphdp.workflow import job, model_rows, preflight, publish, status
 from project_fixture import ROOT, Project
 
 NODE = {
@@ -307,7 +309,9 @@ def test_a_reproduction_of_what_was_released_is_refused(tmp_path, monkeypatch):
     entry = {"dataset": "mine", "noise": "x", "release": "s", "commit": "c", "made_with": {}}
     ledger.reserve(entry, {"files": ["f"]})
     ledger.publish("mine", "0" * 64)
-    with pytest.raises(GraphDPError, match=r"'mine' stands in private/ledger\.jsonl") as error:
+    with pytest.raises(
+        GraphDPError, match=r"'mine' has the name of a release in private/l"
+    ) as error:
         preflight.prepare(same | {"datasets": ["mine"]}, registry)
     assert "\n" not in str(error.value)
     preflight.prepare(same | {"datasets": ["other"]}, registry)
@@ -326,7 +330,9 @@ def test_a_reproduction_of_what_was_released_is_refused(tmp_path, monkeypatch):
             lambda placed=placed: preflight.check_files_not_released(other, placed),
             lambda: preflight.check_made_not_released(other, manifest, graph),
         ):
-            refused = pytest.raises(GraphDPError, match="'other' stands in private/ledger")
+            refused = pytest.raises(
+                GraphDPError, match="'other' has the raw files of a release in p"
+            )
             with refused if found else contextlib.nullcontext():
                 check()
     ledger_file = tmp_path / "private/ledger.jsonl"
@@ -368,7 +374,7 @@ def test_a_graph_of_released_data_is_known_by_what_is_in_it(tmp_path, monkeypatc
     for text in (None, "{", "[]", "{}", '{"files": null}'):
         if text is not None:
             manifest.write_text(text)
-        with pytest.raises(GraphDPError, match=r"is missing or damaged, .* delete g.npz and run"):
+        with pytest.raises(GraphDPError, match=r"is missing or damaged, .* delete both and run"):
             preflight.check_made_not_released(spec, manifest, file)
         preflight.check_made_not_released(spec, manifest, "nowhere.npz")
     manifest.write_text('{"files": [{"sha256": "g"}]}')
@@ -379,10 +385,28 @@ def test_a_graph_of_released_data_is_known_by_what_is_in_it(tmp_path, monkeypatc
         lambda: preflight.check_made_not_released(spec, manifest, file),
         lambda: preflight.check_graph_not_released(spec, made),
     ):
-        with pytest.raises(GraphDPError, match="'other' stands in private/ledger"):
+        with pytest.raises(GraphDPError, match="'other' has the edges of a release in private/"):
             check()
+    # A graph is looked at once, as long as neither it nor the ledger changes.
+    own = {"edges": ["0"]}
+    looked = []
+    monkeypatch.setattr(content, "content_hashes", lambda graph: looked.append(graph) or own)
+    for times in (1, 1):
+        preflight.check_made_not_released(spec, manifest, file)
+        assert len(looked) == times
+    ledger.reserve(entry | {"dataset": "third", "noise": "z"}, {"edges": ["1"]})
+    preflight.check_made_not_released(spec, manifest, file)
+    assert len(looked) == 2
+    made.save(file)
+    preflight.check_made_not_released(spec, manifest, file)
+    assert len(looked) == 3
+    ledger.reserve(entry | {"dataset": "fourth", "noise": "v"}, own)
+    with pytest.raises(GraphDPError, match="'other' has the edges of a release in private/"):
+        preflight.check_made_not_released(spec, manifest, file)
+    file.write_bytes(file.read_bytes()[:-9])
+    preflight.check_made_not_released(spec, manifest, file)  # the jobs that read it say so
     csbm = spec.model_copy(update={"loader": "csbm"})  # nobody's data
-    preflight.check_made_not_released(csbm, manifest, file)
+    preflight.check_made_not_released(csbm, "nowhere.json", file)
     preflight.check_graph_not_released(csbm, made)
 
 
@@ -429,6 +453,17 @@ def log_of(project):
     return "".join(path.read_text() for path in (project.folder / "private").rglob("*.log.private"))
 
 
+def register(config, name, file, **parameters):
+    """Add a dataset of somebody's arrays to the registry in a folder of configurations."""
+    registry = config / "datasets.yaml"
+    known = yaml.safe_load(registry.read_text())
+    known["datasets"][name] = {
+        "title": name, "loader": "arrays", "parameters": {"file": file} | parameters,
+        "files": [{"name": file}], "by_hand": "It is yours.", "preprocessing": {"num_classes": 3},
+    }  # fmt: skip
+    registry.write_text(yaml.safe_dump(known))
+
+
 def private_run(folder, entry, removed=None, check=True, arrays=None, **changes):
     """A whole private run on the graph, or on other arrays with ids, and what it said."""
     (folder / "raw").mkdir(parents=True)
@@ -436,15 +471,8 @@ def private_run(folder, entry, removed=None, check=True, arrays=None, **changes)
     universe = {"num_ids": 400} if arrays else {}
     (folder / "project").mkdir()
     project = Project(folder / "project", study(entry, **changes))
-    registry = project.folder / "config" / "datasets.yaml"
-    known = yaml.safe_load(registry.read_text())
-    known["datasets"]["mine"] = {
-        "title": "Mine", "loader": "arrays", "parameters": {"file": "mine.npz"} | universe,
-        "files": [{"name": "mine.npz"}], "by_hand": "It is yours.",
-        "preprocessing": {"num_classes": 3},
-    }  # fmt: skip
-    known["datasets"]["renamed"] = known["datasets"]["mine"] | {"title": "Renamed"}
-    registry.write_text(yaml.safe_dump(known))
+    for name in ("mine", "renamed"):
+        register(project.folder / "config", name, "mine.npz", **universe)
     project.graphdp("key", "../key")
     result = project.snakemake(check=check)
     return project, result.stdout + result.stderr
@@ -690,7 +718,7 @@ def test_a_second_release_after_an_edit_of_code_or_data_is_refused(runs):
             registry,
             yaml.safe_dump(known),
             {"datasets": ["renamed"]},
-            "renamed was released before .* with the same files, labels, features, rows, edges",
+            "renamed was released before .* with the same files, labels, features, rows, rows of",
         ),
     ):
         before_edit = file.read_text()
@@ -791,6 +819,69 @@ def test_a_published_file_that_was_altered_is_noticed(name, runs):
     (folder / name).unlink()
     project.snakemake()
     assert {path: path.read_bytes() for path in sorted(folder.iterdir())} == before
+
+
+@pytest.mark.slow
+def test_no_run_reproduces_what_was_released(tmp_path):
+    """Not from another file of it, nor from a graph that was there before its release."""
+    (tmp_path / "raw").mkdir()
+    np.savez_compressed(tmp_path / "raw/other.npz", **graph())
+    (tmp_path / "project").mkdir()
+    own = {
+        "study": "again", "datasets": ["other"], "mirror": "../raw",
+        "experiments": {"accuracy": [EDGE]}, "tables": [], "figures": [],
+    }  # fmt: skip
+    project = Project(tmp_path / "project", own)
+    register(project.folder / "config", "other", "other.npz")
+    project.snakemake("data")
+    made = project.folder / "results/data/graphs/other.npz"
+    entry = {"dataset": "mine", "noise": "x", "release": "s", "commit": "c", "made_with": {}}
+    hashes = {"rows": content_hashes(Graph.load(made))["rows"]}
+    ledger.reserve(entry, hashes, project.folder / "private/ledger.jsonl")
+    refused = "dataset 'other' has the rows of a release in private/ledger.jsonl"
+
+    def said(*words):
+        result = project.snakemake(*words, check=False)
+        assert result.returncode != 0 and "Traceback" not in result.stdout + result.stderr
+        return result.stdout + result.stderr
+
+    assert refused in said("--dry-run")  # of the graph that is there
+    manifest = project.folder / "results/data/raw/other/manifest.json"
+    manifest.unlink()
+    assert "delete both and run again" in said("--dry-run")
+    made.unlink()
+    assert refused in said("data")  # by the job that makes it again
+    assert manifest.exists() and not made.exists()
+
+
+def test_where_a_private_release_stands(tmp_path, monkeypatch):
+    """It is done when its job has written down what was published, and left or failed before."""
+    monkeypatch.chdir(tmp_path)
+    Path("config/published").mkdir(parents=True)
+    for name in ("datasets.yaml", "facebook100.tsv"):
+        shutil.copy(ROOT / "config" / name, "config")
+    register(Path("config"), "mine", "mine.npz")
+    private.make_key("key")
+    asked = study(EDGE, train_nodes=None, key_file="key")
+    Path("study.yaml").write_text(yaml.safe_dump(asked))
+
+    def state():
+        (found,) = [one for one in status.status(Path("study.yaml")) if one.kind == "release"]
+        return found.state, found.cause
+
+    assert state() == ("left", "")
+    for folder in ("results/mine", "private/mine"):
+        Path(folder).mkdir(parents=True)
+    files = [Path("results/mine", name) for name in private.PUBLISHED]
+    for file in files:
+        file.write_bytes(b"published")
+    assert state() == ("left", "")  # a job that failed leaves no record
+    private.record_published(files, "private/mine/published.json")
+    assert state() == ("done", "")
+    files[1].write_bytes(b"altered")
+    assert state()[0] == "failed" and "row.csv was altered" in state()[1]
+    files[1].unlink()
+    assert state() == ("left", "")
 
 
 def test_a_damaged_record_of_what_was_published_is_one_line(tmp_path, monkeypatch):

@@ -14,6 +14,8 @@ import numpy as np
 
 #: Errors of writing that nothing but room on the disk, or another disk, helps against.
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
+#: Errors of a disk, in writing to it, where the system names no file.
+_OF_A_DISK = NO_ROOM | {errno.EIO, errno.ESTALE}
 
 
 @contextmanager
@@ -37,7 +39,7 @@ def atomic_path(path: str | os.PathLike) -> Iterator[Path]:
         os.replace(temporary, path)
     except OSError as error:
         # Writing to a file that is open names none; nor do errors of what is read meanwhile.
-        if error.filename == name or (error.filename is None and error.errno in NO_ROOM):
+        if error.filename == name or (error.filename is None and error.errno in _OF_A_DISK):
             error.filename = str(path)
         raise
     finally:

@@ -6,6 +6,7 @@ can hash both.
 """
 
 import fcntl
+import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -74,22 +75,25 @@ def datasets(path: str | os.PathLike = LEDGER) -> set[str]:
     return {line["dataset"] for line in _lines(Path(path))}
 
 
-def holds(data: Mapping[str, Iterable[str]], path: str | os.PathLike = LEDGER) -> bool:
-    """Whether some part of data is a release's, under whatever name. Raises as `_lines`.
+def held(data: Mapping[str, Iterable[str]], path: str | os.PathLike = LEDGER) -> str:
+    """Which kind of data is a release's, under whatever name; "" if none is. Raises as `_lines`.
 
     data: as that of `reserve`, or some kinds of it.
     """
     path = Path(path)
     lines = [line["data"] for line in _lines(path) if "data" in line]
-    if not lines:
-        return False
-    key = _key_of_lines(path)
-    return any(
-        not {private.keyed_hash(key, kind, one) for one in found}.isdisjoint(
-            hashed for line in lines for hashed in line.get(kind, [])
-        )
-        for kind, found in data.items()
-    )
+    key = _key_of_lines(path) if lines else b""
+    for kind, found in data.items() if lines else ():
+        released = {hashed for line in lines for hashed in line.get(kind, [])}
+        if any(private.keyed_hash(key, kind, one) in released for one in found):
+            return kind
+    return ""
+
+
+def state(path: str | os.PathLike = LEDGER) -> str:
+    """What changes with every line of a ledger; "" where it has none. Raises as `_lines`."""
+    lines = _lines(Path(path))
+    return hashlib.sha256(json.dumps(lines, sort_keys=True).encode()).hexdigest() if lines else ""
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
@@ -99,22 +103,30 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     and the other is not.
     """
     try:
-        lines = path.read_bytes().splitlines(keepends=True)
-    except FileNotFoundError:
-        lines = []
+        lines = _bytes_of(path)
+        if not lines and path.with_suffix(".key").exists():
+            # A first release may have been written meanwhile, the line before the key's name.
+            lines = _bytes_of(path)
+            if not lines:
+                raise _emptied(path)
     except PermissionError:
         return []
     except OSError as error:
         raise GraphDPError(f"the ledger {path} cannot be read ({error.strerror})") from None
     if not lines:
-        if path.with_suffix(".key").exists():
-            raise _emptied(path)
         return []
     key, mac, found = _key_of_lines(path), "", []
     for number, line in enumerate(lines, 1):
         fields, mac = _read(line, key, mac, path, number)
         found.append(fields)
     return found
+
+
+def _bytes_of(path: Path) -> list[bytes]:
+    try:
+        return path.read_bytes().splitlines(keepends=True)
+    except FileNotFoundError:
+        return []
 
 
 def publish(dataset: str, model: str, path: str | os.PathLike = LEDGER) -> None:
@@ -221,12 +233,12 @@ def _key_of_lines(path: Path) -> bytes:
     for one in (file, _new_key(path)):
         if one.exists():
             try:
-                return private.read_key(one)
+                return private.read_key(one, "restore it from a copy")
             except GraphDPError:
                 if one.exists():
                     raise
     if file.exists():  # it had its name between the two looks
-        return private.read_key(file)
+        return private.read_key(file, "restore it from a copy")
     raise GraphDPError(
         f"{file}, which keys the hashes of the ledger {path}, is missing: restore it from a copy"
     )
@@ -254,7 +266,7 @@ def _read(
         mac = earlier.pop("mac")
         if line.endswith(b"\n") and mac == _mac(key, before, earlier):
             return earlier, mac
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         pass
     raise GraphDPError(
         f"line {number} of the ledger {path} is damaged, of another key than {path.stem}.key, or "

@@ -64,9 +64,10 @@ def make_key(path: str | os.PathLike) -> None:
         raise GraphDPError(f"{path} cannot be written ({error.strerror}): make room") from None
 
 
-def read_key(path: str | os.PathLike) -> bytes:
+def read_key(path: str | os.PathLike, fix: str = "graphdp key makes one") -> bytes:
     """The key of a file that `make_key` wrote.
 
+    fix: what helps where it is damaged.
     Raises `GraphDPError` if there is none, if others than its owner may read it, or if it holds
     something else.
     """
@@ -81,7 +82,7 @@ def read_key(path: str | os.PathLike) -> bytes:
         raise GraphDPError(f"others may read the key file {path}: chmod 600 {path}")
     # Just as `make_key` writes it: capital letters would be the same key in a damaged file.
     if not re.fullmatch(rf"[0-9a-f]{{{_HEX}}}\n?", text):
-        raise GraphDPError(f"{path} is no key of {_HEX} hexadecimal digits: graphdp key makes one")
+        raise GraphDPError(f"{path} is no key of {_HEX} hexadecimal digits: {fix}")
     return bytes.fromhex(text.strip())
 
 

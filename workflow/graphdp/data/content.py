@@ -13,8 +13,9 @@ def content_hashes(graph: Graph) -> dict[str, list[str]]:
     """Hex SHA-256 of each part of what is in a graph, whatever it is called and its nodes' order.
 
     "features" and "labels" with the ids; "edges", as pairs of ids in either direction; "rows", each
-    node's features and label without its id, which without `ids` in the file is its place there. A
-    part that is empty has none: it would be that of many a graph.
+    node's features and label without its id, which without `ids` in the file is its place there,
+    and "rows of features", without the label. A part that is empty has none, nor have features that
+    are the same for all or the number of the node: it would be that of many a graph.
     """
     order = np.argsort(graph.ids)
     ids = graph.ids[order]
@@ -22,10 +23,11 @@ def content_hashes(graph: Graph) -> dict[str, list[str]]:
     x = sparse.csr_array(graph.x, copy=True)[order]
     x.eliminate_zeros()
     x.sort_indices()
-    if x.nnz:
+    if x.nnz and not _says_nothing(x):
         places = (x.indptr.astype(np.int64), x.indices.astype(np.int64))
         found["features"] = [io.sha256_arrays(ids, *places, x.data)]
         found["rows"] = [_sha256_of_rows(x, graph.y[order])]
+        found["rows of features"] = [_sha256_of_rows(x, np.zeros(len(ids)))]
     if graph.num_edges:
         rank = np.empty(len(ids), np.int64)
         rank[order] = np.arange(len(ids))
@@ -33,6 +35,18 @@ def content_hashes(graph: Graph) -> dict[str, list[str]]:
         pairs = np.unique(np.minimum(*ends) * len(ids) + np.maximum(*ends))
         found["edges"] = [io.sha256_arrays(ids[pairs // len(ids)], ids[pairs % len(ids)])]
     return found
+
+
+def _says_nothing(x: sparse.csr_array) -> bool:
+    """Whether every row is the same, or each has a 1 in a column of its own, as where a graph
+    without features is given some; x in canonical form."""
+    counts = np.diff(x.indptr)
+    if not (counts == counts[0]).all():
+        return False
+    places, data = x.indices.reshape(len(counts), -1), x.data.reshape(len(counts), -1)
+    if (places == places[0]).all() and (data == data[0]).all():
+        return True
+    return counts[0] == 1 and bool((data == 1).all()) and len(np.unique(places)) == len(counts)
 
 
 def _sha256_of_rows(x: sparse.csr_array, y: np.ndarray) -> str:

@@ -6,6 +6,7 @@ pandas or torch: every start of Snakemake does this.
 """
 
 import ast
+import contextlib
 import importlib.util
 import os
 from collections.abc import Callable, Collection, Mapping
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from graphdp.data.graph import Graph
 
 PUBLISHED = "config/published"
+#: Graphs that are no release's, by file and by what the ledger held then.
+CHECKED = f"{private.FOLDER}/checked.json"
 #: Larger than any batch.
 _MANY_NODES = 10**12
 #: Types of loaders' parameters, as the code annotates them -> those of values, in words.
@@ -92,23 +95,25 @@ def _check_not_released(datasets: Mapping[str, DatasetSpec]) -> None:
     released = ledger.datasets() if brought else set()
     for name in brought:
         if name in released:
-            raise GraphDPError(_released(name))
+            raise _released(name, "name")
 
 
 def check_files_not_released(spec: DatasetSpec, manifest: Mapping[str, Any]) -> None:
     """As `_check_not_released`, by the raw files of a dataset that is reproduced, whatever its
     name: of a manifest (`download.download`). Raises `GraphDPError`."""
     files = [file["sha256"] for file in manifest["files"]]
-    if spec.loader == "arrays" and ledger.holds({"files": files}):
-        raise GraphDPError(_released(spec.name))
+    if spec.loader == "arrays" and ledger.held({"files": files}):
+        raise _released(spec.name, "raw files")
 
 
 def check_graph_not_released(spec: DatasetSpec, graph: "Graph") -> None:
     """The same, by what is in its graph: of another file of the same arrays, too."""
     from graphdp.data.content import content_hashes
 
-    if spec.loader == "arrays" and ledger.datasets() and ledger.holds(content_hashes(graph)):
-        raise GraphDPError(_released(spec.name))
+    if spec.loader == "arrays" and ledger.datasets():
+        kind = ledger.held(content_hashes(graph))
+        if kind:
+            raise _released(spec.name, kind)
 
 
 def check_made_not_released(
@@ -117,31 +122,50 @@ def check_made_not_released(
     """The same of what earlier runs made of it, perhaps before its release, where no job looks
     again; of a graph without its manifest nobody knows the files. Raises `GraphDPError`."""
     placed, made = os.path.exists(manifest), os.path.exists(graph)
-    if spec.loader != "arrays" or not (placed or made) or not ledger.datasets():
+    if spec.loader != "arrays" or not (placed or made):
+        return
+    state = ledger.state()
+    if not state:
         return
     try:
         check_files_not_released(spec, io.read_json(manifest))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         if made:
             raise GraphDPError(
                 f"{manifest} is missing or damaged, which says of what files {graph} is, and "
-                f"{ledger.LEDGER} has releases: delete {graph} and run again, which makes both"
+                f"{ledger.LEDGER} has releases: delete both and run again, which makes both"
             ) from None
     if made:
-        from graphdp.data.graph import Graph
-
-        try:
-            found = Graph.load(graph)
-        except GraphDPError:
-            return  # the jobs that read it say so
-        check_graph_not_released(spec, found)
+        _check_graph_file(spec, graph, state)
 
 
-def _released(name: str) -> str:
-    return (
-        f"dataset '{name}' stands in {ledger.LEDGER}, under this name or another, and anybody can "
-        "draw a reproduction's noise again: set release: private, or use another folder if its "
-        "data are public"
+def _check_graph_file(spec: DatasetSpec, graph: str | os.PathLike, state: str) -> None:
+    """`check_graph_not_released` of a file, once for every state of the ledger: to read a large
+    graph takes seconds."""
+    from graphdp.data.graph import Graph
+
+    found = os.stat(graph)
+    now = [found.st_ino, found.st_size, found.st_mtime_ns, state]
+    try:
+        checked = dict(io.read_json(CHECKED))
+    except (OSError, ValueError, TypeError, RecursionError):
+        checked = {}
+    if checked.get(str(graph)) == now:
+        return
+    try:
+        made = Graph.load(graph).validate()
+    except GraphDPError:
+        return  # the jobs that read it say so
+    check_graph_not_released(spec, made)
+    with contextlib.suppress(OSError):  # it is checked again
+        io.write_json(CHECKED, checked | {str(graph): now})
+
+
+def _released(name: str, part: str) -> GraphDPError:
+    return GraphDPError(
+        f"dataset '{name}' has the {part} of a release in {ledger.LEDGER}, and anybody can draw a "
+        "reproduction's noise again: set release: private, or use another folder if its data are "
+        "public"
     )
 
 
