@@ -1,5 +1,6 @@
 """Whole files or none, named random streams, and the lock that a kill releases."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -38,6 +39,14 @@ def test_what_fails_for_another_reason_keeps_its_own_words(tmp_path):
     ):
         with pytest.raises(type(said), match=f"^{text}$"), io.atomic_path(tmp_path / "out.npz"):
             raise said
+
+
+def test_a_disk_that_fails_names_the_file(tmp_path):
+    with (
+        pytest.raises(OSError, match=r"Input/output error: '.*out\.npz'"),
+        io.atomic_path(tmp_path / "out.npz"),
+    ):
+        raise OSError(errno.EIO, "Input/output error")
 
 
 def test_a_full_disk_names_what_could_not_be_written(tmp_path):

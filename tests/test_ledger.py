@@ -113,7 +113,10 @@ def test_any_other_character_in_ledger_or_key_is_noticed(tmp_path):
     assert path.read_bytes().startswith(b"".join(lines))
 
 
-@pytest.mark.parametrize("line", ["{", "[]", '{"dataset": "a"}', "null", '"data"'])
+@pytest.mark.parametrize(
+    "line",
+    ["{", pytest.param("[" * 99_999, id="nested"), "[]", '{"dataset": "a"}', "null", '"data"'],
+)
 def test_a_damaged_ledger_is_noticed(tmp_path, line):
     path = tmp_path / "ledger.jsonl"
     private.make_key(path.with_suffix(".key"))
@@ -296,10 +299,8 @@ def test_who_reads_a_ledger_renames_nothing(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "replace", late)
     ledger.reserve(ENTRY, DATA, path)
-    assert ledger.held(DATA, path) and sorted(os.listdir(tmp_path)) == [
-        "ledger.jsonl",
-        "ledger.key",
-    ]
+    assert ledger.held(DATA, path)
+    assert sorted(os.listdir(tmp_path)) == ["ledger.jsonl", "ledger.key"]
 
 
 def test_a_line_without_an_end_is_damaged(tmp_path):

@@ -110,10 +110,11 @@ def check_graph_not_released(spec: DatasetSpec, graph: "Graph") -> None:
     """The same, by what is in its graph: of another file of the same arrays, too."""
     from graphdp.data.content import content_hashes
 
-    if spec.loader == "arrays" and ledger.datasets():
-        kind = ledger.held(content_hashes(graph))
-        if kind:
-            raise _released(spec.name, kind)
+    if spec.loader != "arrays" or not ledger.state():
+        return
+    kind = ledger.held(content_hashes(graph))
+    if kind:
+        raise _released(spec.name, kind)
 
 
 def check_made_not_released(
@@ -133,7 +134,7 @@ def check_made_not_released(
         if made:
             raise GraphDPError(
                 f"{manifest} is missing or damaged, which says of what files {graph} is, and "
-                f"{ledger.LEDGER} has releases: delete both and run again, which makes both"
+                f"{ledger.LEDGER} has releases: delete both and run again"
             ) from None
     if made:
         _check_graph_file(spec, graph, state)
