@@ -400,6 +400,10 @@ def test_a_graph_of_released_data_is_known_by_what_is_in_it(tmp_path, monkeypatc
     made.save(file)
     preflight.check_made_not_released(spec, manifest, file)
     assert len(looked) == 3
+    for damaged in ("{", "[[1, 2]]", '{"a": NaN}', "[" * 99_999):
+        Path(preflight.CHECKED).write_text(damaged)
+        preflight.check_made_not_released(spec, manifest, file)
+    assert len(looked) == 7
     ledger.reserve(entry | {"dataset": "fourth", "noise": "v"}, own)
     with pytest.raises(GraphDPError, match="'other' has the edges of a release in private/"):
         preflight.check_made_not_released(spec, manifest, file)

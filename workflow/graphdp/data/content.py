@@ -21,6 +21,7 @@ def content_hashes(graph: Graph) -> dict[str, list[str]]:
     ids = graph.ids[order]
     found = {"labels": [io.sha256_arrays(ids, graph.y[order])]} if len(ids) else {}
     x = sparse.csr_array(graph.x, copy=True)[order]
+    x.sum_duplicates()
     x.eliminate_zeros()
     x.sort_indices()
     if x.nnz and not _says_nothing(x):
@@ -38,15 +39,16 @@ def content_hashes(graph: Graph) -> dict[str, list[str]]:
 
 
 def _says_nothing(x: sparse.csr_array) -> bool:
-    """Whether every row is the same, or each has a 1 in a column of its own, as where a graph
-    without features is given some; x in canonical form."""
+    """Whether all rows are the same, or x is the identity, as where a graph without features is
+    given some; x in canonical form, in the order of the ids."""
     counts = np.diff(x.indptr)
-    if not (counts == counts[0]).all():
+    if len(counts) < 2 or not (counts == counts[0]).all():
         return False
     places, data = x.indices.reshape(len(counts), -1), x.data.reshape(len(counts), -1)
     if (places == places[0]).all() and (data == data[0]).all():
         return True
-    return counts[0] == 1 and bool((data == 1).all()) and len(np.unique(places)) == len(counts)
+    numbered = counts[0] == 1 and bool((places[:, 0] == np.arange(len(counts))).all())
+    return numbered and bool((data == 1).all())
 
 
 def _sha256_of_rows(x: sparse.csr_array, y: np.ndarray) -> str:

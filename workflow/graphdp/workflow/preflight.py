@@ -146,7 +146,7 @@ def _check_graph_file(spec: DatasetSpec, graph: str | os.PathLike, state: str) -
     from graphdp.data.graph import Graph
 
     found = os.stat(graph)
-    now = [found.st_ino, found.st_size, found.st_mtime_ns, state]
+    now = [found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, state]
     try:
         checked = dict(io.read_json(CHECKED))
     except (OSError, ValueError, TypeError, RecursionError):
@@ -158,7 +158,7 @@ def _check_graph_file(spec: DatasetSpec, graph: str | os.PathLike, state: str) -
     except GraphDPError:
         return  # the jobs that read it say so
     check_graph_not_released(spec, made)
-    with contextlib.suppress(OSError):  # it is checked again
+    with contextlib.suppress(OSError, ValueError, TypeError, RecursionError):  # checked again then
         io.write_json(CHECKED, checked | {str(graph): now})
 
 
