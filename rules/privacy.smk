@@ -25,17 +25,8 @@ rule calibrate:
         mem_mb=growing(STUDY.memory_mb + 1500),
         runtime=growing(60),
     params:
-        cells=lambda w: [
-            GRID.calibrated(cell) for cell in MADE.calibrated_cells(w.dataset)
-        ],
-        released=lambda w: GRID.released(w.dataset, MADE.cells_with_models()),
-        preprocessing=lambda w: MADE.preprocessing(w.dataset),
-        delta=STUDY.delta,
-        split=lambda w: STUDY.split_rule(w.dataset),
-        # One split serves every seed unless each seed has its own.
-        seeds=STUDY.seeds if STUDY.split == "per_seed" else 1,
-        study_seed=STUDY.study_seed,
-        train_nodes=STUDY.train_nodes,
+        study=lambda w: MADE.calibrations_of(w.dataset),
+        sealed=lambda w: {"own": MADE.calibrations_made_of(w.dataset)},
         kept=KEPT,
         code=lambda w: script_code("calibrate", *MADE.analyses_code(w.dataset)),
     script:

@@ -68,6 +68,10 @@ def digest_of(job):
         return seals.digest(spec.model_dump_json(exclude={"notes", "by_hand"}))
     if job.stage == "collect":
         return Made(preflight.prepare(STUDY)).rows_made_of()
+    if job.stage == "calibrate":
+        return Made(preflight.prepare(STUDY)).calibrations_made_of("csbm")
+    if job.stage == "draw":
+        return ""
     grid = Grid(preflight.prepare(STUDY).study)
     (unit,) = [u for u in grid.units.values() if f"/{u.stage.name}/{u.place}/" in job.made]
     return seals.digest([grid.task(unit)])
@@ -128,20 +132,30 @@ def test_states_follow_from_output_seal_and_log():
 
 def test_what_was_altered_since_it_was_made_has_failed(capsys):
     """A run with nothing to do does not read it: who takes rows or a table away would not know."""
+    for one in jobs():
+        finish(one, 1, digest_of(one))
     found = [one for one in jobs() if one.stage in ("preprocess", "calibrate", "collect", "draw")]
-    for one in found:
-        finish(one, 1, digest_of(one) if one.stage in ("preprocess", "collect") else "")
+    after = {
+        "preprocess": {"collect", "draw"},
+        "calibrate": {"collect", "draw"},
+        "collect": {"draw"},
+    }
 
     def states():
         return {one.stage: one.state for one in jobs() if one.kind in [each.kind for each in found]}
 
-    assert set(states().values()) == {"done"} and len(states()) == 4
+    def to_do(stage):
+        """What is to do where one of these is: what reads it as well."""
+        return {stage} | after.get(stage, set())
+
+    assert {one.state for one in jobs()} == {"done"} and len(found) == 4
     checked = [(one.stage, path) for one in found for path in (one.made, *others_of(one))]
     for stage, path in checked:
         if path.endswith(".npz"):  # large, and checked by the job that reads it
             continue
         io.write_text(path, "m4de")
-        assert {kind for kind, state in states().items() if state != "done"} == {stage}
+        assert {kind for kind, state in states().items() if state != "done"} == to_do(stage)
+        assert states()[stage] == "failed"
         assert cli.main(["status", "study.yaml"]) == 0
         (said,) = [x for x in capsys.readouterr().out.splitlines() if x.startswith("failed:")]
         assert f"{path} was altered or cut after it was made; delete it and run again" in said
@@ -152,7 +166,7 @@ def test_what_was_altered_since_it_was_made_has_failed(capsys):
         for lost in (Path(path), seals.seal_of(path)):
             lost.rename("kept")
             assert {kind: state for kind, state in states().items() if state != "done"} == {
-                stage: "left"
+                kind: "left" for kind in to_do(stage)
             }
             Path("kept").rename(lost)
     asked = STUDY | {"tables": [*preflight.prepare(STUDY).study.tables, "leaderboard"]}
@@ -160,19 +174,33 @@ def test_what_was_altered_since_it_was_made_has_failed(capsys):
     assert states()["draw"] == "left"
 
 
+def test_another_delta_leaves_all_to_do_that_noise_is_in():
+    """And what reads it: neither rows nor report are of this study before it is there."""
+    for one in jobs():
+        finish(one, 1, digest_of(one))
+    Path("study.yaml").write_text(yaml.safe_dump(STUDY | {"delta": 1e-6}))
+    left = [(one.stage, one.kind) for one in jobs() if one.state == "left"]
+    assert {stage for stage, _ in left} == {"calibrate", "aggregate", "fit", "collect", "draw"}
+    assert "fit mlp none" not in {kind for _, kind in left}
+    # More seeds of one cell: its own models, of which rows are.
+    Path("study.yaml").write_text(yaml.safe_dump(STUDY | {"seeds": 6}))
+    left = {one.stage for one in jobs() if one.state == "left"}
+    assert left == {"calibrate", "encode", "aggregate", "fit", "collect", "draw"}
+
+
 def test_the_rest_takes_as_long_as_what_was_like_it():
-    for stage, seconds in (("calibrate", 8), ("draw", 4)):
-        finish(jobs(stage)[0], seconds)
-    for stage, seconds in (("preprocess", 1), ("encode", 10), ("aggregate", 20), ("collect", 2)):
+    took = {"preprocess": 1, "calibrate": 8, "encode": 10, "aggregate": 20, "collect": 2, "draw": 4}
+    for stage, seconds in took.items():
         finish(jobs(stage)[0], seconds, digest_of(jobs(stage)[0]))
     gap = [one for one in jobs("fit") if "gap" in one.kind]
     finish(gap[0], 30, digest_of(gap[0]))
     finish(gap[1], 50, digest_of(gap[1]))
-    # One encoder, three aggregations, two classifiers of GAP and two MLPs, which none was like.
-    assert status.seconds_left(jobs()) == 10 + 3 * 20 + 2 * 40 + 2 * 40
+    # One encoder, three aggregations, two classifiers of GAP and two MLPs, which none was like;
+    # then rows and report, once more.
+    assert status.seconds_left(jobs()) == 10 + 3 * 20 + 2 * 40 + 2 * 40 + 2 + 4
     mlp = next(one for one in jobs("fit") if "mlp" in one.kind)
     finish(mlp, 6, digest_of(mlp))
-    assert status.seconds_left(jobs()) == 10 + 3 * 20 + 2 * 40 + 6
+    assert status.seconds_left(jobs()) == 10 + 3 * 20 + 2 * 40 + 6 + 2 + 4
 
 
 def test_the_command_shows_states_failures_and_logs(capsys):

@@ -192,6 +192,25 @@ class Made:
         cells = self.cells_with_models() + self.attacked_cells()
         return [cell for cell in cells if cell.dataset == dataset]
 
+    def calibrations_of(self, dataset: str) -> dict[str, Any]:
+        """What determines the calibrations and statements of a dataset, besides its graph."""
+        study = self.study
+        return {
+            "cells": [self.grid.calibrated(cell) for cell in self.calibrated_cells(dataset)],
+            "released": self.grid.released(dataset, self.cells_with_models()),
+            "preprocessing": self.preprocessing(dataset),
+            "delta": study.delta,
+            "split": study.split_rule(dataset),
+            # One split serves every seed unless each seed has its own.
+            "seeds": study.seeds if study.split == "per_seed" else 1,
+            "study_seed": study.study_seed,
+            "train_nodes": study.train_nodes,
+        }
+
+    def calibrations_made_of(self, dataset: str) -> str:
+        """A digest of that, for the seals of both."""
+        return seals.digest(self.calibrations_of(dataset))
+
     def analyses_code(self, dataset: str) -> list[str]:
         """Code that calibration finds by name: the analyses of a dataset's methods, their words."""
         methods = sorted({cell.method for cell in self.calibrated_cells(dataset)})

@@ -3,7 +3,7 @@
 import fcntl
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -17,6 +17,12 @@ from graphdp.workflow.made import Made
 from graphdp.workflow.preflight import prepare
 
 STATES = ("done", "running", "failed", "left")
+#: Jobs that read what others make: with one of those to do, they are to do as well.
+_READS = {
+    "collect": ("preprocess", "calibrate", "fit"),
+    "collect_attacks": ("calibrate", "attack"),
+    "draw": ("calibrate", "collect", "collect_attacks"),
+}
 
 
 @dataclass(frozen=True)
@@ -24,7 +30,7 @@ class Job:
     """A job of a study and its state.
 
     kind: its stage or rule, with the method and level that it is about, if any. made: what it
-    makes. log: its log. cause: of a failure, one line. seconds: that it took, if it is done.
+    makes. log: its log. cause: of a failure, one line. seconds: that it took, if it was done.
     """
 
     kind: str
@@ -66,7 +72,14 @@ def status(config: Path) -> list[Job]:
     if not isinstance(content, dict):
         raise GraphDPError(f"{config} is no configuration; give keys and values, as in config/")
     repeated_keys.check(config)
-    return [_job(*job) for job in dict.fromkeys(_jobs(Made(prepare(content))))]
+    found: list[Job] = []
+    for args in dict.fromkeys(_jobs(Made(prepare(content)))):
+        job = _job(*args)
+        read = [one for one in found if one.stage in _READS.get(job.stage, ())]
+        if job.state == "done" and any(one.state != "done" for one in read):
+            job = replace(job, state="left")
+        found.append(job)
+    return found
 
 
 def _jobs(made: Made) -> Iterator[tuple[Any, ...]]:
@@ -80,7 +93,8 @@ def _jobs(made: Made) -> Iterator[tuple[Any, ...]]:
     for dataset in made.calibrated_datasets():
         folder = Path(made.calibration_folder(dataset))
         others = (made.statements_folder(dataset),)
-        yield "calibrate", folder, results / f"logs/calibrate/{dataset}.log", "", others
+        log = results / f"logs/calibrate/{dataset}.log"
+        yield "calibrate", folder, log, made.calibrations_made_of(dataset), others
     needed = {(cell.path, block) for cell, block in made.trained()}
     for unit in made.grid.units.values():
         digest = made.made_of(made.members(unit))
