@@ -9,6 +9,7 @@ import re
 import runpy
 import shutil
 import stat
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -400,10 +401,17 @@ def test_a_graph_of_released_data_is_known_by_what_is_in_it(tmp_path, monkeypatc
     made.save(file)
     preflight.check_made_not_released(spec, manifest, file)
     assert len(looked) == 3
+    # As cp -p and tar have it: written again, under the old time.
+    before = file.stat()
+    time.sleep(0.05)  # a tick of the clock that files have
+    file.write_bytes(file.read_bytes())
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    preflight.check_made_not_released(spec, manifest, file)
+    assert len(looked) == 4
     for damaged in ("{", "[[1, 2]]", '{"a": NaN}', "[" * 99_999):
         Path(preflight.CHECKED).write_text(damaged)
         preflight.check_made_not_released(spec, manifest, file)
-    assert len(looked) == 7
+    assert len(looked) == 8
     ledger.reserve(entry | {"dataset": "fourth", "noise": "v"}, own)
     with pytest.raises(GraphDPError, match="'other' has the edges of a release in private/"):
         preflight.check_made_not_released(spec, manifest, file)
