@@ -65,6 +65,7 @@ for name in ("release", "key_file", "study_seed"):
 onstart:
     try:
         lock.hold(".snakemake/graphdp.lock")
+        preflight.check_not_released(MADE)  # by a private run since this one looked
         lock.check_writable(MADE.results)
         preflight.check_mirror(STUDY)
         preflight.check_links(STUDY, workflow.local_exec)

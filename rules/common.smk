@@ -18,10 +18,7 @@ try:
     )
     if workflow.is_main_process:  # which sees the mirror
         preflight.check_first_used(STUDY, DATASETS, MADE.raw_folder)
-        for name in DATASETS if not MADE.private else ():
-            preflight.check_made_not_released(
-                DATASETS[name], MADE.manifest_file(name), MADE.graph_file(name)
-            )
+        preflight.check_not_released(MADE)
 except GraphDPError as error:
     raise WorkflowError(f"{error}") from None
 ENVIRONMENT = "../envs/graphdp.yaml"

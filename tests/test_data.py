@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphdp import io
 from graphdp.data.datasets import DatasetSpec, Preprocessing, Statistics
 from graphdp.data.download import download
 from graphdp.data.graph import Graph, csr_from_edges
@@ -153,6 +154,12 @@ def test_loading_what_is_no_graph(tmp_path):
     (tmp_path / "graph.npz").write_bytes(content[: len(content) // 2])
     with pytest.raises(GraphDPError, match="not a readable graph file"):
         Graph.load(tmp_path / "graph.npz")
+    small_graph().save(tmp_path / "graph.npz")
+    arrays = io.load_npz(tmp_path / "graph.npz")
+    for field in ("y", "indices", "indptr", "ids"):
+        io.save_npz(tmp_path / "graph.npz", **(arrays | {field: np.int64(3)}))
+        with pytest.raises(GraphDPError, match=f"{field} must be int|y must be int64 of shape"):
+            Graph.load(tmp_path / "graph.npz")
 
 
 # --- Preprocessing against brute force ------------------------------------------------------------

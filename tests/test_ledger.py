@@ -277,14 +277,39 @@ def test_a_first_release_while_a_ledger_is_read_is_no_lost_one(tmp_path, monkeyp
 
 
 def test_a_ledger_of_another_user_says_nothing(tmp_path, monkeypatch):
+    """One's own that cannot be read, as of a copy that root put back, stops what asks for it."""
     path = tmp_path / "ledger.jsonl"
     ledger.reserve(ENTRY, DATA, path)
 
     def refused(self):
-        raise PermissionError
+        raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(type(path), "read_bytes", refused)
-    assert ledger.datasets(path) == set() and ledger.held(DATA, path) == ""
+    for ask in (ledger.datasets, ledger.state, lambda path: ledger.held(DATA, path)):
+        with pytest.raises(GraphDPError, match="lies in your folder and you may not read it: take"):
+            ask(path)
+    with pytest.raises(GraphDPError, match=r"cannot be read \(Permission denied\)"):
+        ledger.reserve(ENTRY, DATA, path)
+    owner = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: owner + 1)
+    assert ledger.datasets(path) == set() and ledger.held(DATA, path) == ledger.state(path) == ""
+
+
+def test_a_folder_where_a_file_of_the_ledger_is_to_be_is_said(tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    path.mkdir()
+    for write in (
+        lambda: ledger.reserve(ENTRY, DATA, path),
+        lambda: ledger.publish("a", "m", path),
+        lambda: ledger.datasets(path),
+    ):
+        with pytest.raises(GraphDPError, match=r"ledger.jsonl cannot be read \(Is a directory\)"):
+            write()
+    path.rmdir()
+    (tmp_path / "ledger.key.new").mkdir()
+    with pytest.raises(GraphDPError, match=r"ledger.key.new is a folder, where a key is to be"):
+        ledger.reserve(ENTRY, DATA, path)
+    assert not path.exists()
 
 
 def test_who_reads_a_ledger_renames_nothing(tmp_path, monkeypatch):
@@ -340,6 +365,48 @@ def permuted(one):
     )
 
 
+@pytest.mark.parametrize(
+    "features",
+    [
+        lambda rng, ids: np.eye(60),
+        lambda rng, ids: 2 * np.eye(60),
+        lambda rng, ids: np.eye(60)[rng.permutation(60)],
+        lambda rng, ids: np.hstack([np.eye(60), np.ones((60, 1))]),
+        lambda rng, ids: np.eye(100)[np.sort(ids)],
+        lambda rng, ids: np.arange(60)[:, None],
+        lambda rng, ids: np.arange(60)[:, None] / 60,
+        lambda rng, ids: rng.permutation(60)[:, None] / 7,
+        lambda rng, ids: rng.permutation(np.arange(60) % 2)[:, None],
+        lambda rng, ids: rng.permutation(np.arange(60) % 10)[:, None],
+        lambda rng, ids: np.ones((60, 3)),
+    ],
+)
+def test_unrelated_graphs_whose_features_tell_little_have_no_part_in_common(features):
+    """Whether ids are places, or of the same people."""
+    for people in (np.arange(60), np.random.default_rng(9).permutation(100)[:60]):
+        seen = []
+        for number in range(4):
+            rng = np.random.default_rng(number)
+            x = features(rng, people).astype(np.float32)
+            order = np.argsort(np.argsort(people))  # rows by id, as all have them
+            edges = csr_from_edges(*rng.integers(0, 60, (2, 150)), 60, symmetrise=False)
+            made = Graph(
+                "one", x[order], rng.integers(0, 3, 60), *edges, np.arange(60), 60, 3, people, 100
+            )
+            seen += [set(map(str, content_hashes(made.validate()).values()))]
+        assert not any(one & other for one, other in itertools.combinations(seen, 2))
+
+
+def test_the_number_of_the_node_with_its_label_is_known_in_another_order():
+    rng = np.random.default_rng(0)
+    first = {"x": np.eye(40, dtype=np.float32), "ids": np.arange(40), "y": rng.integers(0, 3, 40)}
+    order = rng.permutation(40)
+    other = {name: value[order] for name, value in first.items()} | {"ids": np.arange(40)}
+    same, moved = content_hashes(graph(**first)), content_hashes(graph(**other))
+    assert same["rows"] == moved["rows"] and same["labels"] != moved["labels"]
+    assert "features" not in same and "rows of features" not in same | moved
+
+
 def test_parts_of_the_data_have_hashes_of_their_own():
     first = content_hashes(graph())
     assert sorted(first) == ["edges", "features", "labels", "rows", "rows of features"]
@@ -360,10 +427,10 @@ def test_parts_of_the_data_have_hashes_of_their_own():
     eye, one = np.eye(40, dtype=np.float32), np.ones((40, 6), np.float32)
     few = one.copy()
     few[:, 2:] = 0
-    for x in (eye, one, few):
-        assert sorted(content_hashes(graph(x=x, ids=np.arange(40)))) == ["edges", "labels"]
+    for x in (one, few):
+        assert sorted(content_hashes(graph(x=x))) == ["edges", "labels"]
     few[3, 0] = 2
-    for x in (2 * eye, eye[np.arange(40) // 2], eye[np.arange(40)[::-1]], few):
+    for x in (eye[np.arange(40) // 2], eye[np.arange(40)[::-1]], few):
         assert "features" in content_hashes(graph(x=x, ids=np.arange(40)))
     twice = sparse.csr_matrix(
         (np.ones(80, np.float32), np.repeat(np.arange(40) % 6, 2), np.arange(0, 81, 2)), (40, 6)

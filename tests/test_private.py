@@ -8,7 +8,9 @@ import os
 import re
 import runpy
 import shutil
+import signal
 import stat
+import subprocess
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +20,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from graphdp import cli, ledger, private, training
+from graphdp import cli, io, ledger, private, seals, training
 from graphdp.config import validate
 from graphdp.data import content
 from graphdp.data.content import content_hashes
@@ -124,7 +126,7 @@ def test_nothing_else_may_stand_beside_what_is_published(tmp_path, monkeypatch):
     with pytest.raises(GraphDPError, match=r"row\.csv is a folder, where a file is to be"):
         private.check_published("mine")
     (folder / "row.csv").rmdir()
-    for name in ("rows.csv", "logs", ".hidden", ".row.csv.seal"):
+    for name in ("rows.csv", "logs", ".hidden", ".row.csv.seal", ".tmp-2"):
         (folder / name).mkdir()
         with pytest.raises(GraphDPError, match=f"{name} is nothing .* another name") as error:
             private.check_published("mine")
@@ -835,7 +837,8 @@ def test_a_published_file_that_was_altered_is_noticed(name, runs):
 
 @pytest.mark.slow
 def test_no_run_reproduces_what_was_released(tmp_path):
-    """Not from another file of it, nor from a graph that was there before its release."""
+    """Not from another file of it, nor from a graph that was there before its release, be it one
+    that was made after this run has looked."""
     (tmp_path / "raw").mkdir()
     np.savez_compressed(tmp_path / "raw/other.npz", **graph())
     (tmp_path / "project").mkdir()
@@ -849,8 +852,21 @@ def test_no_run_reproduces_what_was_released(tmp_path):
     made = project.folder / "results/data/graphs/other.npz"
     entry = {"dataset": "mine", "noise": "x", "release": "s", "commit": "c", "made_with": {}}
     hashes = {"rows": content_hashes(Graph.load(made))["rows"]}
-    ledger.reserve(entry, hashes, project.folder / "private/ledger.jsonl")
     refused = "dataset 'other' has the rows of a release in private/ledger.jsonl"
+    log = tmp_path / "log"
+    with log.open("w") as file:
+        run = subprocess.Popen(
+            project.command(), cwd=project.folder, env=project.environment, stdout=file, stderr=file
+        )
+    until = time.monotonic() + 120
+    while "Building DAG" not in log.read_text():
+        assert run.poll() is None and time.monotonic() < until
+        time.sleep(0.01)
+    run.send_signal(signal.SIGSTOP)
+    ledger.reserve(entry, hashes, project.folder / "private/ledger.jsonl")
+    run.send_signal(signal.SIGCONT)
+    assert run.wait(timeout=120) != 0 and refused in log.read_text()
+    assert "rule " not in log.read_text()  # before the first job
 
     def said(*words):
         result = project.snakemake(*words, check=False)
@@ -889,11 +905,35 @@ def test_where_a_private_release_stands(tmp_path, monkeypatch):
         file.write_bytes(b"published")
     assert state() == ("left", "")  # a job that failed leaves no record
     private.record_published(files, "private/mine/published.json")
+    with pytest.raises(GraphDPError, match=r"ledger\.jsonl is missing, and private/mine/published"):
+        state()
+    entry = {"dataset": "mine", "noise": "x", "release": "s", "commit": "c", "made_with": {}}
+    ledger.reserve(entry, {"files": ["f"]})
     assert state() == ("done", "")
+    whole = Path(ledger.LEDGER).read_bytes()
+    Path(ledger.LEDGER).write_bytes(whole[1:])
+    with pytest.raises(GraphDPError, match=r"line 1 of the ledger .* is damaged"):
+        state()
+    Path(ledger.LEDGER).write_bytes(whole)
     files[1].write_bytes(b"altered")
     assert state()[0] == "failed" and "row.csv was altered" in state()[1]
     files[1].unlink()
     assert state() == ("left", "")
+
+    def refused(path, *args):
+        raise PermissionError(13, "Permission denied", f"{path}")
+
+    with monkeypatch.context() as patched:  # as of another user's private/
+        patched.setattr(status.seals, "read", refused)
+        made = Path("private/data/graphs/mine.npz")
+        io.write_text(made, "made")
+        seals.write(made)
+        with pytest.raises(GraphDPError, match=r"mine.npz cannot be read \(Permission denied\)"):
+            state()
+    made.unlink()
+    files[1].symlink_to("/proc/self/mem")
+    assert state()[0] == "failed"
+    assert re.fullmatch(r"results/mine/row\.csv (cannot be read \(.*\)|was .*)", state()[1])
 
 
 def test_a_damaged_record_of_what_was_published_is_one_line(tmp_path, monkeypatch):
@@ -913,7 +953,7 @@ def test_a_damaged_record_of_what_was_published_is_one_line(tmp_path, monkeypatc
     with pytest.raises(GraphDPError, match=r"model\.npz is a folder"):
         private.check_published("mine")
     files[0].rmdir()
-    for damaged in ("", "[]", "{}", '{"model.npz": 1}'):
+    for damaged in ("", "[]", "{}", '{"model.npz": 1}', "[" * 99_999):
         record.write_text(damaged)
         with pytest.raises(GraphDPError, match=r"published\.json is damaged: delete it"):
             private.check_published("mine")

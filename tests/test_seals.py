@@ -79,6 +79,7 @@ def copy(path):
         (lambda path: (seals.remove(path), path.unlink()), "was not finished"),
         (lambda path: cut(seals.seal_of(path)), "has a damaged seal"),
         (lambda path: seals.seal_of(path).write_text("[]"), "has a damaged seal"),
+        (lambda path: seals.seal_of(path).write_text("[" * 99_999), "has a damaged seal"),
     ],
 )
 def test_a_result_with_a_fault_is_named_in_one_line(fault, words):

@@ -43,7 +43,7 @@ def reserve(
     path = Path(path)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _locked(path.parent):
-        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+        lines = _bytes_to_write(path)
         key = _key(path, bool(lines))
         hashes = {
             kind: [private.keyed_hash(key, kind, one) for one in found]
@@ -97,7 +97,8 @@ def state(path: str | os.PathLike = LEDGER) -> str:
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
-    """What stands in a ledger; nothing where there is none, or it is another user's.
+    """What stands in a ledger; nothing where there is none, or its folder is another user's and
+    nobody else's to read.
 
     Raises `GraphDPError` for a ledger or key that is damaged or missing, and where one is missing
     and the other is not.
@@ -110,9 +111,14 @@ def _lines(path: Path) -> list[dict[str, Any]]:
             if not lines:
                 raise _emptied(path)
     except PermissionError:
-        return []
+        if os.stat(path.parent).st_uid != os.getuid():
+            return []
+        raise GraphDPError(
+            f"the ledger {path} lies in your folder and you may not read it: take it over (chown) "
+            "and chmod 600 it"
+        ) from None
     except OSError as error:
-        raise GraphDPError(f"the ledger {path} cannot be read ({error.strerror})") from None
+        raise _unreadable(path, error) from None
     if not lines:
         return []
     key, mac, found = _key_of_lines(path), "", []
@@ -129,6 +135,18 @@ def _bytes_of(path: Path) -> list[bytes]:
         return []
 
 
+def _bytes_to_write(path: Path) -> list[bytes]:
+    """The same, for who writes, to whom another user's is no empty one."""
+    try:
+        return _bytes_of(path)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: OSError) -> GraphDPError:
+    return GraphDPError(f"the ledger {path} cannot be read ({error.strerror})")
+
+
 def publish(dataset: str, model: str, path: str | os.PathLike = LEDGER) -> None:
     """Write down which model of a dataset's release is published, before it is; the same again
     passes.
@@ -143,7 +161,7 @@ def publish(dataset: str, model: str, path: str | os.PathLike = LEDGER) -> None:
     if not path.exists():
         raise GraphDPError(f"the ledger {path} is missing: restore it from a copy")
     with _locked(path.parent):
-        lines = path.read_bytes().splitlines(keepends=True)
+        lines = _bytes_to_write(path)
         key, mac, of = _key(path, True), "", None
         new = {"dataset": dataset, "published": private.keyed_hash(key, "model", model)}
         for number, line in enumerate(lines, 1):
@@ -218,10 +236,12 @@ def _key(path: Path, used: bool) -> bytes:
     if file.exists() and not used:
         raise _emptied(path)
     if not used:
+        if new.is_dir():
+            raise GraphDPError(f"{new} is a folder, where a key is to be written: move it away")
         new.unlink(missing_ok=True)
         private.make_key(new)
         return private.read_key(new)
-    if not file.exists() and new.exists():
+    if not file.exists() and new.is_file():
         os.replace(new, file)
     return _key_of_lines(path)
 

@@ -77,7 +77,7 @@ def read_key(path: str | os.PathLike, fix: str = "graphdp key makes one") -> byt
     except FileNotFoundError:
         raise GraphDPError(f"no key file {path}: make one with graphdp key {path}") from None
     except (OSError, ValueError):
-        raise GraphDPError(f"{path} cannot be read as a key: make one with graphdp key") from None
+        raise GraphDPError(f"{path} cannot be read as a key: {fix}") from None
     if stat.S_IMODE(mode) & 0o077:
         raise GraphDPError(f"others may read the key file {path}: chmod 600 {path}")
     # Just as `make_key` writes it: capital letters would be the same key in a damaged file.
@@ -127,7 +127,7 @@ def check_published(study: str) -> None:
     """
     folder, record = Path("results", study), Path(FOLDER, study, RECORD)
     for found in sorted(folder.glob("*")):
-        if any(fnmatch(found.name, one) for one in _PASSED_OVER):
+        if found.is_file() and any(fnmatch(found.name, one) for one in _PASSED_OVER):
             continue
         if found.name in PUBLISHED and found.is_dir():
             raise GraphDPError(
@@ -144,11 +144,17 @@ def check_published(study: str) -> None:
     try:
         said = io.read_json(record)
         known = {name: said[name] for name in PUBLISHED}
-    except (ValueError, KeyError, TypeError):
+    except OSError as error:
+        raise GraphDPError(f"{record} cannot be read ({error.strerror})") from None
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise GraphDPError(f"{record} is damaged: delete it and run again") from None
     for name, digest in known.items():
         path = folder / name
-        if path.exists() and not (path.is_file() and io.sha256_file(path) == digest):
+        try:
+            same = not path.exists() or (path.is_file() and io.sha256_file(path) == digest)
+        except OSError as error:
+            raise GraphDPError(f"{path} cannot be read ({error.strerror})") from None
+        if not same:
             raise GraphDPError(
                 f"{path} was altered after it was published: delete it and run again, which copies "
                 f"it from {FOLDER}/"

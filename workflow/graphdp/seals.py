@@ -140,7 +140,7 @@ def read(path: Path) -> dict[str, Any]:
         seal = json.loads(seal_of(path).read_text(encoding="utf-8"))
         if set(seal) == {"place", "made_of", "sha256"} and isinstance(seal["sha256"], dict):
             return seal
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         pass
     raise _refused(path, "has a damaged seal")
 

@@ -8,14 +8,18 @@ from scipy import sparse
 from graphdp import io
 from graphdp.data.graph import Graph
 
+#: So many rows have to be different to be known by, in whatever order they come.
+FEW = 16
+
 
 def content_hashes(graph: Graph) -> dict[str, list[str]]:
     """Hex SHA-256 of each part of what is in a graph, whatever it is called and its nodes' order.
 
     "features" and "labels" with the ids; "edges", as pairs of ids in either direction; "rows", each
     node's features and label without its id, which without `ids` in the file is its place there,
-    and "rows of features", without the label. A part that is empty has none, nor have features that
-    are the same for all or the number of the node: it would be that of many a graph.
+    and "rows of features", without the label. A part that would be that of many a graph has none:
+    one that is empty, rows of which fewer than `FEW` are different, which are counts alone, and
+    features that tell nothing (`_tells`).
     """
     order = np.argsort(graph.ids)
     ids = graph.ids[order]
@@ -24,11 +28,15 @@ def content_hashes(graph: Graph) -> dict[str, list[str]]:
     x.sum_duplicates()
     x.eliminate_zeros()
     x.sort_indices()
-    if x.nnz and not _says_nothing(x):
-        places = (x.indptr.astype(np.int64), x.indices.astype(np.int64))
-        found["features"] = [io.sha256_arrays(ids, *places, x.data)]
-        found["rows"] = [_sha256_of_rows(x, graph.y[order])]
-        found["rows of features"] = [_sha256_of_rows(x, np.zeros(len(ids)))]
+    if x.nnz and len(ids) > 1:
+        by_id, by_rows = _tells(x)
+        if by_id:
+            places = (x.indptr.astype(np.int64), x.indices.astype(np.int64))
+            found["features"] = [io.sha256_arrays(ids, *places, x.data)]
+        for kind, labels in (("rows", graph.y[order]), ("rows of features", np.zeros(len(ids)))):
+            hashed, different = _sha256_of_rows(x, labels)
+            if different >= FEW and (by_rows or kind == "rows"):
+                found[kind] = [hashed]
     if graph.num_edges:
         rank = np.empty(len(ids), np.int64)
         rank[order] = np.arange(len(ids))
@@ -38,25 +46,42 @@ def content_hashes(graph: Graph) -> dict[str, list[str]]:
     return found
 
 
-def _says_nothing(x: sparse.csr_array) -> bool:
-    """Whether all rows are the same, or x is the identity, as where a graph without features is
-    given some; x in canonical form, in the order of the ids."""
-    counts = np.diff(x.indptr)
-    if len(counts) < 2 or not (counts == counts[0]).all():
-        return False
-    places, data = x.indices.reshape(len(counts), -1), x.data.reshape(len(counts), -1)
-    if (places == places[0]).all() and (data == data[0]).all():
-        return True
-    numbered = counts[0] == 1 and bool((places[:, 0] == np.arange(len(counts))).all())
-    return numbered and bool((data == 1).all())
+def _tells(x: sparse.csr_array) -> tuple[bool, bool]:
+    """Whether features tell one graph from many others, by who has them and in whatever order; x in
+    canonical form, in the order of the ids.
+
+    Not if all rows are the same, nor if what differs between them is the number of the node: in a
+    column for each, or as evenly spaced numbers in one, which tell nothing but the nodes' order.
+    """
+    n, columns = x.shape[0], sparse.csc_array(x)
+    full = np.flatnonzero(np.diff(columns.indptr) == n)
+    spans = ((columns.indptr[column], columns.indptr[column + 1]) for column in full)
+    same = [one for one, (a, b) in zip(full, spans, strict=True) if not np.ptp(columns.data[a:b])]
+    rest = sparse.csr_array(columns[:, np.setdiff1d(np.arange(x.shape[1]), same)])
+    rest.sort_indices()
+    if not rest.nnz:
+        return False, False
+    if (np.diff(rest.indptr) == 1).all() and not np.ptp(rest.data):
+        rising = bool((np.diff(rest.indices) > 0).all())
+        return not rising, np.unique(rest.indices).size < n
+    if np.unique(rest.indices).size == 1:
+        numbers = np.asarray(rest.sum(axis=1)).ravel()
+        return not _evenly_spaced(numbers), not _evenly_spaced(np.sort(numbers))
+    return True, True
 
 
-def _sha256_of_rows(x: sparse.csr_array, y: np.ndarray) -> str:
-    """Of the features and labels of all nodes, in whatever order they come."""
+def _evenly_spaced(numbers: np.ndarray) -> bool:
+    steps = np.diff(numbers.astype(np.float64))
+    return bool(np.ptp(steps) <= 1e-5 * np.abs(steps).max() and steps[0])
+
+
+def _sha256_of_rows(x: sparse.csr_array, y: np.ndarray) -> tuple[str, int]:
+    """Of the features and labels of all nodes, in whatever order they come; and how many of these
+    are different."""
     places, data = x.indices.astype(np.int64), x.data.astype(np.float64)
     spans = zip(x.indptr[:-1], x.indptr[1:], y.astype(np.int64), strict=True)
     rows = [
         hashlib.sha256(label.tobytes() + places[a:b].tobytes() + data[a:b].tobytes()).digest()
         for a, b, label in spans
     ]
-    return hashlib.sha256(b"".join(sorted(rows))).hexdigest()
+    return hashlib.sha256(b"".join(sorted(rows))).hexdigest(), len(set(rows))

@@ -56,8 +56,8 @@ class Graph:
             object.__setattr__(self, "ids", self.node_ids)
         if self.num_ids is None:
             object.__setattr__(self, "num_ids", self.raw_num_nodes)
-        n = len(self.y)
-        shapes = {"y": (n,), "indptr": (n + 1,), "indices": (len(self.indices),)}
+        n = self.y.size
+        shapes = {"y": (n,), "indptr": (n + 1,), "indices": (self.indices.size,)}
         shapes |= {"node_ids": (n,), "ids": (n,)}
         dtypes = dict.fromkeys(shapes, np.int64) | {"indices": np.int32}
         for field, shape in shapes.items():

@@ -33,6 +33,7 @@ from graphdp.workflow.known_rows import KnownIndex
 
 if TYPE_CHECKING:
     from graphdp.data.graph import Graph
+    from graphdp.workflow.made import Made
 
 PUBLISHED = "config/published"
 #: Graphs that are no release's, by file and by what the ledger held then.
@@ -81,11 +82,34 @@ def prepare(config: Mapping[str, Any], registry: Registry | None = None) -> Prep
     _check_shown(study)
     datasets = {name: specs[name] for name in study.datasets}
     private.check_data(study, datasets)
-    if study.release != "private":
+    if study.release == "private":
+        _check_ledger_there(study)
+    else:
         _check_not_released(datasets)
     _check_known(study)
     known = KnownIndex(study.known_rows, study.study) if study.known_rows else None
     return Prepared(study, datasets, known)
+
+
+def _check_ledger_there(study: Study) -> None:
+    """That the ledger is whole, and there where a private study has published: else nobody would
+    know before the next release. Raises `GraphDPError`."""
+    record = Path(private.FOLDER, study.study, private.RECORD)
+    if not ledger.state() and os.path.lexists(record):
+        raise GraphDPError(
+            f"the ledger {ledger.LEDGER} is missing, and {record} says that {study.study} was "
+            "published: restore it and its key from a copy"
+        )
+
+
+def check_not_released(made: "Made") -> None:
+    """Whether no dataset that users brought and a study reproduces is one that has releases, by
+    name or by what earlier runs made of it. Raises `GraphDPError`."""
+    if made.private:
+        return
+    _check_not_released(made.datasets)
+    for name, spec in made.datasets.items():
+        check_made_not_released(spec, made.manifest_file(name), made.graph_file(name))
 
 
 def _check_not_released(datasets: Mapping[str, DatasetSpec]) -> None:

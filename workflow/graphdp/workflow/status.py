@@ -72,9 +72,15 @@ def status(config: Path) -> list[Job]:
     if not isinstance(content, dict):
         raise GraphDPError(f"{config} is no configuration; give keys and values, as in config/")
     repeated_keys.check(config)
-    found: list[Job] = []
-    for args in dict.fromkeys(_jobs(Made(prepare(content)))):
-        job = _job(*args)
+    made, found = Made(prepare(content)), list[Job]()
+    for described in dict.fromkeys(_jobs(made)):
+        try:
+            job = _job(*described)
+        except OSError as error:
+            raise GraphDPError(
+                f"{error.filename} cannot be read ({error.strerror}): {config} is of another user, "
+                "or its files are; ask for them"
+            ) from None
         read = [one for one in found if one.stage in _READS.get(job.stage, ())]
         if job.state == "done" and any(one.state != "done" for one in read):
             job = replace(job, state="left")
