@@ -53,25 +53,28 @@ def _tells(x: sparse.csr_array) -> tuple[bool, bool]:
     Not if all rows are the same, nor if what differs between them is the number of the node: in a
     column for each, or as evenly spaced numbers in one, which tell nothing but the nodes' order.
     """
-    n, columns = x.shape[0], sparse.csc_array(x)
-    full = np.flatnonzero(np.diff(columns.indptr) == n)
-    spans = ((columns.indptr[column], columns.indptr[column + 1]) for column in full)
-    same = [one for one, (a, b) in zip(full, spans, strict=True) if not np.ptp(columns.data[a:b])]
-    rest = sparse.csr_array(columns[:, np.setdiff1d(np.arange(x.shape[1]), same)])
-    rest.sort_indices()
-    if not rest.nnz:
-        return False, False
-    if (np.diff(rest.indptr) == 1).all() and not np.ptp(rest.data):
-        rising = bool((np.diff(rest.indices) > 0).all())
-        return not rising, np.unique(rest.indices).size < n
-    if np.unique(rest.indices).size == 1:
-        numbers = np.asarray(rest.sum(axis=1)).ravel()
-        return not _evenly_spaced(numbers), not _evenly_spaced(np.sort(numbers))
+    n, columns = x.shape
+    first = np.zeros(columns, x.dtype)
+    first[x.indices[: x.indptr[1]]] = x.data[: x.indptr[1]]
+    as_first = np.bincount(x.indices[x.data == first[x.indices]], minlength=columns)
+    differ = (as_first < n)[x.indices]
+    left = np.count_nonzero(differ)
+    if not left or left > n:  # more than one number for each node
+        return (left > 0,) * 2
+    nodes = np.repeat(np.arange(n), np.diff(x.indptr))[differ]
+    places, numbers = x.indices[differ], x.data[differ]
+    if left == n and (nodes == np.arange(n)).all() and not np.ptp(numbers):
+        rising = bool((np.diff(places) > 0).all())
+        return not rising, np.unique(places).size < n
+    if np.unique(places).size == 1:
+        by_node = np.zeros(n)
+        by_node[nodes] = numbers
+        return not _evenly_spaced(by_node), not _evenly_spaced(np.sort(by_node))
     return True, True
 
 
 def _evenly_spaced(numbers: np.ndarray) -> bool:
-    steps = np.diff(numbers.astype(np.float64))
+    steps = np.diff(numbers)
     return bool(np.ptp(steps) <= 1e-5 * np.abs(steps).max() and steps[0])
 
 
