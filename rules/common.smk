@@ -121,6 +121,13 @@ def stage_kept(wildcards):
     return KEPT | (released_with(units[0].dataset) if MADE.private else {})
 
 
+def calibration_inputs(wildcards):
+    dataset = wildcards.dataset
+    for made in (MADE.calibration_folder(dataset), MADE.statements_folder(dataset)):
+        of_this_study(made, MADE.calibrations_made_of(dataset))
+    return {"graph": MADE.graph_file(dataset)}
+
+
 def trains(wildcards):
     return units_of(wildcards)[0].stage.trains
 
@@ -163,8 +170,10 @@ def attacked_files(wildcards):
 
 
 def collected_files(wildcards):
-    of_this_study(MADE.rows_file(), MADE.rows_made_of())
     datasets = MADE.datasets_with_models()
+    for dataset in datasets:  # before the rows, which are of another one if it is
+        of_this_study(MADE.graph_file(dataset), MADE.graph_made_of(dataset))
+    of_this_study(MADE.rows_file(), MADE.rows_made_of())
     inputs = {
         "models": list(MADE.collected_made_of()),
         "statistics": [MADE.statistics_file(dataset) for dataset in MADE.available()],

@@ -63,6 +63,7 @@ rule draw:
         mem_mb=growing(2000),
         runtime=growing(30),
     params:
+        sealed=lambda w: {"own": MADE.report_made_of()},
         code=lambda w: script_code("draw", *registry.figures_code(GRID.methods())),
     script:
         "../workflow/scripts/draw.py"

@@ -11,7 +11,7 @@ KEPT = {
 
 rule calibrate:
     input:
-        graph=f"{WORK}/data/graphs/{{dataset}}.npz",
+        unpack(calibration_inputs),
     output:
         calibrations=directory(f"{WORK}/{{study}}/calibrations/{{dataset}}"),
         statements=directory(f"{WORK}/{{study}}/statements/{{dataset}}"),

@@ -17,6 +17,7 @@ import torch
 from scipy import sparse
 
 from graphdp import io, ledger, private
+from graphdp.data import content
 from graphdp.data.content import content_hashes
 from graphdp.data.graph import Graph, csr_from_edges
 from graphdp.errors import GraphDPError
@@ -395,6 +396,18 @@ def test_unrelated_graphs_whose_features_tell_little_have_no_part_in_common(feat
             )
             seen += [set(map(str, content_hashes(made.validate()).values()))]
         assert not any(one & other for one, other in itertools.combinations(seen, 2))
+
+
+@pytest.mark.parametrize("n", [2, 150, 5000])
+def test_numbers_of_nodes_are_known_by_their_spacing(n):
+    """As closely as float32 has them; a rank, a share and a standard score."""
+    rank = np.arange(n)
+    for numbers in (rank, rank / n, 1 - rank / n, (rank - rank.mean()) / rank.std(), 3e4 + rank):
+        assert content._evenly_spaced(np.float32(numbers).astype(float))
+    for moved in (rank == 0, 0.5 * (rank == n // 2)):
+        numbers = rank / n + moved / n
+        assert n == 2 or not content._evenly_spaced(np.float32(numbers).astype(float))
+    assert not content._evenly_spaced(np.ones(n))
 
 
 def test_the_number_of_the_node_with_its_label_is_known_in_another_order():

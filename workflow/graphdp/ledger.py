@@ -111,7 +111,7 @@ def _lines(path: Path) -> list[dict[str, Any]]:
             if not lines:
                 raise _emptied(path)
     except PermissionError:
-        if os.stat(path.parent).st_uid != os.getuid():
+        if not _own(path.parent):
             return []
         raise GraphDPError(
             f"the ledger {path} lies in your folder and you may not read it: take it over (chown) "
@@ -126,6 +126,13 @@ def _lines(path: Path) -> list[dict[str, Any]]:
         fields, mac = _read(line, key, mac, path, number)
         found.append(fields)
     return found
+
+
+def _own(folder: Path) -> bool:
+    try:
+        return os.stat(folder).st_uid == os.getuid()
+    except OSError:  # a link into what is another's
+        return False
 
 
 def _bytes_of(path: Path) -> list[bytes]:

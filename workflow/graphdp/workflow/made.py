@@ -160,9 +160,18 @@ class Made:
         ]
 
     def rows_made_of(self) -> str:
-        """A digest of which models have rows, for the seal of rows.csv."""
+        """A digest of which models have rows and of what these were made of, for the seal of
+        rows.csv."""
         cells = [(cell.dataset, cell.name) for cell in self.cells_with_models()]
-        return seals.digest([self.collected_models(), self.taken_over(), cells])
+        datasets = self.datasets_with_models()
+        read = [(self.graph_made_of(one), self.calibrations_made_of(one)) for one in datasets]
+        models = [self.collected_models(), self.collected_made_of()]
+        return seals.digest([*models, self.taken_over(), cells, read])
+
+    def report_made_of(self) -> str:
+        """A digest of that and of the attacks, for the seals of all that is drawn of them."""
+        attacks = [self.grid.attack_task(cell) for cell in self.attacked_cells()]
+        return seals.digest([self.rows_made_of(), attacks])
 
     def _models(self, cell: Cell) -> dict[str, Any]:
         return {"block": self.grid.block(cell), "settings": list(cell.settings)}

@@ -83,7 +83,7 @@ def prepare(config: Mapping[str, Any], registry: Registry | None = None) -> Prep
     datasets = {name: specs[name] for name in study.datasets}
     private.check_data(study, datasets)
     if study.release == "private":
-        _check_ledger_there(study)
+        _check_ledger_there()
     else:
         _check_not_released(datasets)
     _check_known(study)
@@ -91,14 +91,15 @@ def prepare(config: Mapping[str, Any], registry: Registry | None = None) -> Prep
     return Prepared(study, datasets, known)
 
 
-def _check_ledger_there(study: Study) -> None:
+def _check_ledger_there() -> None:
     """That the ledger is whole, and there where a private study has published: else nobody would
-    know before the next release. Raises `GraphDPError`."""
-    record = Path(private.FOLDER, study.study, private.RECORD)
-    if not ledger.state() and os.path.lexists(record):
+    know before the next release, or a reproduction of its data. Raises `GraphDPError`."""
+    if ledger.state():
+        return
+    for record in sorted(Path(private.FOLDER).glob(f"*/{private.RECORD}")):
         raise GraphDPError(
-            f"the ledger {ledger.LEDGER} is missing, and {record} says that {study.study} was "
-            "published: restore it and its key from a copy"
+            f"the ledger {ledger.LEDGER} is missing, and {record} says that {record.parent.name} "
+            "was published: restore it and its key from a copy"
         )
 
 
@@ -116,6 +117,8 @@ def _check_not_released(datasets: Mapping[str, DatasetSpec]) -> None:
     """Whether no dataset that users brought stands in the ledger: anybody can draw a
     reproduction's noise, which so shows what was summed up."""
     brought = [name for name, spec in datasets.items() if spec.loader == "arrays"]
+    if brought:
+        _check_ledger_there()
     released = ledger.datasets() if brought else set()
     for name in brought:
         if name in released:

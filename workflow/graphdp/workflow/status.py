@@ -3,7 +3,7 @@
 import fcntl
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -17,12 +17,6 @@ from graphdp.workflow.made import Made
 from graphdp.workflow.preflight import prepare
 
 STATES = ("done", "running", "failed", "left")
-#: Jobs that read what others make: with one of those to do, they are to do as well.
-_READS = {
-    "collect": ("preprocess", "calibrate", "fit"),
-    "collect_attacks": ("calibrate", "attack"),
-    "draw": ("calibrate", "collect", "collect_attacks"),
-}
 
 
 @dataclass(frozen=True)
@@ -30,7 +24,7 @@ class Job:
     """A job of a study and its state.
 
     kind: its stage or rule, with the method and level that it is about, if any. made: what it
-    makes. log: its log. cause: of a failure, one line. seconds: that it took, if it was done.
+    makes. log: its log. cause: of a failure, one line. seconds: that it took, if it is done.
     """
 
     kind: str
@@ -75,16 +69,13 @@ def status(config: Path) -> list[Job]:
     made, found = Made(prepare(content)), list[Job]()
     for described in dict.fromkeys(_jobs(made)):
         try:
-            job = _job(*described)
+            found.append(_job(*described))
         except OSError as error:
+            path = error.filename or described[1]
             raise GraphDPError(
-                f"{error.filename} cannot be read ({error.strerror}): {config} is of another user, "
-                "or its files are; ask for them"
+                f"{path} cannot be read ({error.strerror}): {config} or what it made is of another "
+                "user; ask for it"
             ) from None
-        read = [one for one in found if one.stage in _READS.get(job.stage, ())]
-        if job.state == "done" and any(one.state != "done" for one in read):
-            job = replace(job, state="left")
-        found.append(job)
     return found
 
 
@@ -114,6 +105,7 @@ def _jobs(made: Made) -> Iterator[tuple[Any, ...]]:
             kind = f"attack {cell.method} {cell.level}"
             yield kind, Path(made.attack_file(cell, block)), log, made.attack_made_of(cell)
     if made.private:
+        # Published, it stays so: under another configuration the ledger refuses a second one.
         yield "release", Path(made.released_files()[0]), results / "logs/release.log", ""
         return
     collect = results / "logs/collect.log"
@@ -122,7 +114,8 @@ def _jobs(made: Made) -> Iterator[tuple[Any, ...]]:
         log = results / "logs/collect_attacks.log"
         yield "collect_attacks", Path(str(made.attack_rows_file())), log, ""
     drawn = *map(str, made.table_files()), *map(str, made.figure_files())
-    yield "draw", Path(made.report_file()), results / "logs/draw.log", "", drawn
+    log = results / "logs/draw.log"
+    yield "draw", Path(made.report_file()), log, made.report_made_of(), drawn
 
 
 def _job(kind: str, made: Path, log: Path, digest: str, others: Sequence[str] = ()) -> Job:
