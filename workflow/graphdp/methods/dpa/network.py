@@ -45,7 +45,7 @@ def train(
         bound = 1 / np.sqrt(shape[-1])
         drawn = torch.from_numpy(rng.uniform(-bound, bound, shape).astype(np.float32))
         p[name] = drawn.to(like.device)
-    # W lies by columns: of the same numbers its gradient takes half as long.
+    # W lies by columns: the same numbers, its gradient in two thirds of the time.
     p["W"] = p["W"].t().contiguous().t()
     for value in p.values():
         value.requires_grad_()
