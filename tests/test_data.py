@@ -158,7 +158,7 @@ def test_loading_what_is_no_graph(tmp_path):
     arrays = io.load_npz(tmp_path / "graph.npz")
     for field in ("y", "indices", "indptr", "ids"):
         io.save_npz(tmp_path / "graph.npz", **(arrays | {field: np.int64(3)}))
-        with pytest.raises(GraphDPError, match=f"{field} must be int|y must be int64 of shape"):
+        with pytest.raises(GraphDPError, match=f"{field} must be int"):
             Graph.load(tmp_path / "graph.npz")
 
 

@@ -117,9 +117,10 @@ def _check_not_released(datasets: Mapping[str, DatasetSpec]) -> None:
     """Whether no dataset that users brought stands in the ledger: anybody can draw a
     reproduction's noise, which so shows what was summed up."""
     brought = [name for name, spec in datasets.items() if spec.loader == "arrays"]
-    if brought:
-        _check_ledger_there()
-    released = ledger.datasets() if brought else set()
+    if not brought:
+        return
+    _check_ledger_there()
+    released = ledger.datasets()
     for name in brought:
         if name in released:
             raise _released(name, "name")

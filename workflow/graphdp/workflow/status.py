@@ -66,8 +66,8 @@ def status(config: Path) -> list[Job]:
     if not isinstance(content, dict):
         raise GraphDPError(f"{config} is no configuration; give keys and values, as in config/")
     repeated_keys.check(config)
-    made, found = Made(prepare(content)), list[Job]()
-    for described in dict.fromkeys(_jobs(made)):
+    found: list[Job] = []
+    for described in dict.fromkeys(_jobs(Made(prepare(content)))):
         try:
             found.append(_job(*described))
         except OSError as error:
