@@ -38,7 +38,7 @@ PARTIES = {"parties": 3, "shares": 2, "colluding": 1}
 ROUNDS = PARTIES | {"feature_layers": 3, "label_layers": 2}
 TWO = PARTIES | {"feature_layers": 2, "label_layers": 1}
 ONE = PARTIES | {"feature_layers": 1, "label_layers": 1}
-REPLACED = {"adjacency": "node_replace", "max_degree": DEGREE}
+REPLACED = {"adjacency": "node_replace_own_list", "max_degree": DEGREE}
 #: Pair, level, adjacency, setting.
 CASES = {
     "edge-directed": (worlds.edge_pair(1), "edge", "edge_directed", TWO),
@@ -48,9 +48,10 @@ CASES = {
     "participant": (
         worlds.participant_pair(), "node", "participant", ROUNDS | {"max_degree": DEGREE}
     ),
-    "replace-turned": (worlds.turned_pair(), "node", "node_replace", ONE | REPLACED),
+    "replace-turned": (worlds.turned_pair(), "node", "node_replace_own_list", ONE | REPLACED),
     "replace-moved": (
-        worlds.moved_pair(), "node", "node_replace", ROUNDS | REPLACED | {"non_negative": True}
+        worlds.moved_pair(), "node", "node_replace_own_list",
+        ROUNDS | REPLACED | {"non_negative": True},
     ),
 }  # fmt: skip
 #: Of the cheapest attack: 10,000 runs of most.
@@ -376,6 +377,6 @@ def test_the_one_round_claims_cover_no_refuted_one():
     """They stand for the noise alone: other adjacency, no dummies, and their assumptions said."""
     for share in (0.05, 0.6):
         made = audit.one_round_plan(share)
-        assert (made.status, made.adjacency) == ("conditional", "node_replace")
+        assert (made.status, made.adjacency) == ("conditional", "node_replace_own_list")
         assert {m.phase for m in made.mechanisms} == {FIRST, LABELS}
         assert made.assumptions != published_plan("node", DEGREE).assumptions

@@ -100,7 +100,7 @@ SAID = [
     ("or none (participant) | ≥ {}; at a claimed 1: ≥ {} |",
      "dpa-participant-eps4 dpa-participant-eps1"),
     ("and for two of five parties | ≥ {} and ≥ {} |", "dpa-server-eps4 dpa-five-eps4"),
-    ("or another list (node_replace) | ≥ {} and ≥ {} |",
+    ("or another list (node_replace_own_list) | ≥ {} and ≥ {} |",
      "dpa-replace-turned-eps4 dpa-replace-moved-eps4"),
     ("6,000 runs (edge_undirected, participant) | ≥ {} and ≥ {} |",
      "dpa-party-edge-eps4 dpa-party-participant-eps4"),

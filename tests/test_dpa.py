@@ -63,8 +63,12 @@ def run(capsys, line):
         (EDGE, 18 * 2, "edge_undirected"),
         (f"{EDGE} --max-degree 6", 18 * 6, "edge_undirected"),
         (NODE, 18 * 6, "participant"),
-        (f"{NODE} --adjacency node_replace", 4 * 6 + 17 * 2 * 6, "node_replace"),
-        (f"{NODE} --adjacency node_replace --non-negative", 18 * 2 * 6, "node_replace"),
+        (f"{NODE} --adjacency node_replace_own_list", 4 * 6 + 17 * 2 * 6, "node_replace_own_list"),
+        (
+            f"{NODE} --adjacency node_replace_own_list --non-negative",
+            18 * 2 * 6,
+            "node_replace_own_list",
+        ),
     ],
 )
 def test_one_noise_for_all_rounds_meets_the_target(capsys, line, energy, adjacency):
@@ -140,7 +144,7 @@ def test_a_quantile_of_degrees_takes_a_twentieth_of_the_squared_privacy_loss(cap
     assert status == 0 and 1.999 < gaussian_epsilon(math.sqrt(spent), 1e-5) <= 2
 
 
-@pytest.mark.parametrize("adjacency", ["participant", "node_replace"])
+@pytest.mark.parametrize("adjacency", ["participant", "node_replace_own_list"])
 def test_shares_are_of_the_squared_privacy_loss_and_the_rest_hides_counts(adjacency):
     plan = dpa_plan("node", 10, 8, 6, feature_share=0.5, label_share=0.3, adjacency=adjacency)
     squares = {m.phase: m.count * (m.sensitivity.value / m.unit) ** 2 for m in plan.mechanisms}
@@ -178,8 +182,8 @@ def test_the_same_noise_is_worth_less_for_more():
         # Its square underflowed: labels and dummies were in no plan, and their releases uncounted.
         ("--feature-share 5e-324 --label-share 0.5", "must be at least 1e-09 and together"),
         ("--colluding -1", "colluding is -1; give at least 0"),
-        ("--adjacency node_replace", "'edge_undirected', not node_replace; node_replace goes with "
-         "--level node\n"),
+        ("--adjacency node_replace_own_list", "'edge_undirected', not node_replace_own_list; "
+         "node_replace_own_list goes with --level node\n"),
         ("--adjacency edge_directed", "input should be 'edge_undirected', not edge_directed\n"),
         ("--max-degree 6 --degree-quantile 0.8", "either max_degree or degree_quantile"),
     ],
@@ -217,7 +221,7 @@ def test_what_is_given_in_place_of_a_dummy_rate_makes_dummies(capsys):
 def test_an_adjacency_of_another_level_is_refused_with_those_that_are_calibrated_for():
     with pytest.raises(GraphDPError, match=r"for edge_undirected \(at node level for participant"):
         dpa_plan("edge", 10, 8, adjacency="edge_directed")
-    with pytest.raises(GraphDPError, match="choose one of participant, node_replace"):
+    with pytest.raises(GraphDPError, match="choose one of participant, node_replace_own_list"):
         dpa_plan("node", 10, 8, 6, adjacency="edge_directed")
 
 
@@ -426,7 +430,7 @@ def block(name="dpa", level="node", epsilon="8", **changes):
         ("edge", {"max_degree": 3}),
         ("edge", {"degree_quantile": 0.8, "feature_share": 0.5, "label_share": 0.4}),
         ("node", {"max_degree": 3}),
-        ("node", {"max_degree": 3, "adjacency": "node_replace", "columns": 4}),
+        ("node", {"max_degree": 3, "adjacency": "node_replace_own_list", "columns": 4}),
         ("node", {"max_degree": 3, "feature_share": 0.5, "label_share": 0.4}),
         ("node", {"max_degree": 3, "parties": 5, "shares": 3, "colluding": 2}),
     ],

@@ -55,7 +55,11 @@ def test_the_print_is_that_of_the_paper():
 
 @pytest.mark.parametrize(
     ("said", "level", "adjacency"),
-    [(11.96, "edge", None), (20.72, "node", "participant"), (30.11, "node", "node_replace")],
+    [
+        (11.96, "edge", None),
+        (20.72, "node", "participant"),
+        (30.11, "node", "node_replace_own_list"),
+    ],
 )
 def test_the_deviations_are_those_of_the_plans(said, level, adjacency):
     degree = {"max_degree": 6, "adjacency": adjacency} if level == "node" else {}

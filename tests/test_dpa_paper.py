@@ -222,7 +222,7 @@ def test_table_3_has_the_print_beside_ours_and_what_is_missing(table3):
     assert (gone["epsilon_status"], gone["delta"]) == ("refuted", 1e-5)
     text = printing.to_markdown(TABLES["dpa_table3"].show(table3))
     assert "| – [1]; paper 62.8 ± 3.00" in text
-    assert "ε that holds: none" in text
+    assert "refuted, no guarantee" in text
     shown = TABLES["dpa_table3"].show(table3).cells
     local = shown[shown["method"].str.endswith("+RR")]
     # Not node level: randomised response of an adjacency matrix hides an entry of a user's many.

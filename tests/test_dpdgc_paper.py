@@ -274,7 +274,7 @@ def test_table_2_has_both_columns_and_the_printed_numbers_stand_beside_the_offic
     text = tables.tables()["dpdgc_table2"].show(table).cells.to_string()
     assert "DPDGC-N1 (as implemented)" in text and "DPDGC-N1 " in text
     assert "claimed ε = 16 (1-neighbour level, as implemented" in text
-    assert "ε that holds: none" in text
+    assert "refuted, no guarantee" in text
 
 
 def test_table_2_shows_the_baselines_beside_what_is_printed(frame, context):

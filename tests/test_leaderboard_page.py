@@ -113,7 +113,7 @@ def test_what_comes_out_counts_the_cells_of_the_tables(level):
     readme = " ".join((ROOT / "README.md").read_text().split())
     words = {
         "edge": f"in {more} of {cells} cells at edge level (edge_undirected, δ = 1e-5 on Cora and "
-        "1e-4 on CiteSeer, proven)",
+        "1e-4 on CiteSeer; these 6 proven)",
         "node": f"(participant, δ = 1e-4, conditional) in {more or 'none'} of {cells}.",
     }
     assert words[level] in readme

@@ -136,7 +136,9 @@ def test_a_replaced_node_moves_sums_by_no_more(degree, first, non_negative, mult
     """Two lists share targets where `degree` of 3 others leave them no other choice: the bound of
     later rounds needs 2 D users besides the node to be attained, and the next test has these."""
     rng, worst = np.random.default_rng(degree), 0.0
-    bound = sum_sensitivity("node_replace", degree, first=first, non_negative=non_negative).value
+    bound = sum_sensitivity(
+        "node_replace_own_list", degree, first=first, non_negative=non_negative
+    ).value
     assert bound == pytest.approx(math.sqrt(multiple * degree))
     choices = subsets(OTHERS[0], degree)
     for seed in range(12):
@@ -160,7 +162,7 @@ def test_a_replaced_node_with_disjoint_lists_attains_the_bound_of_later_rounds()
     degree = 3
     change = np.zeros((2 * degree, 1))
     change[:degree], change[degree:] = 1, -1  # targets of the one list, and of the other
-    bound = sum_sensitivity("node_replace", degree)
+    bound = sum_sensitivity("node_replace_own_list", degree)
     assert np.linalg.norm(change) == pytest.approx(bound.value)
 
 
@@ -179,7 +181,7 @@ def test_an_edge_or_a_user_moves_the_numbers_of_users_by_length_by_no_more_and_a
                 ("edge_directed", [[(*first, 1), second, third, ()]]),
                 ("edge_undirected", [[(*first, 1), (*second, 0), third, ()]]),
                 ("participant", [[(), second, third, ()]]),
-                ("node_replace", [[own, second, third, ()] for own in subsets(OTHERS[0])]),
+                ("node_replace_own_list", [[own, second, third, ()] for own in subsets(OTHERS[0])]),
             ):
                 for other in others:
                     moved = np.linalg.norm(lengths(lists) - lengths(other))
@@ -309,7 +311,7 @@ def test_dummies_that_are_cut_at_zero_lose_no_more_than_stated(tail, monkeypatch
 
 
 def test_the_cut_is_negligible_as_it_is():
-    square = count_sensitivity("node_replace", 100).value ** 2
+    square = count_sensitivity("node_replace_own_list", 100).value ** 2
     assert 0 < pair_sums.cut_loss(10.0, square, 3) < 2e-12
     with pytest.raises(GraphDPError, match="no noise to speak of"):
         pair_sums.cut_loss(math.inf, square, 3)
@@ -381,7 +383,7 @@ def test_every_party_may_cut_at_every_key_that_moves():
 
 def test_what_the_cut_of_dummies_loses_is_of_the_squared_sensitivity():
     """Counts are whole: so many keys move at most."""
-    bound = count_sensitivity("node_replace", 50)
+    bound = count_sensitivity("node_replace_own_list", 50)
     counts = DistributedGaussian("numbers of pairs", bound, 1.0, 1, "counts", 4, 1, rows=False)
     lost = pair_sums.cut_loss(2.0, 100.0, 4)
     assert counts.drawn_delta(2.0) == pytest.approx(lost, rel=1e-12, abs=0)

@@ -586,7 +586,7 @@ def test_labels_say_what_an_epsilon_is():
         "ε = 4 (edge level, as published, δ = 1e-7)"
     )
     assert labels.epsilon_label("node", "8", "as_published", [1e-5, 1e-4], "refuted") == (
-        "claimed ε = 8 (node level, as published, δ = 1e-5 to 1e-4; refuted, ε that holds: none)"
+        "claimed ε = 8 (node level, as published, δ = 1e-5 to 1e-4; refuted, no guarantee)"
     )
     assert labels.epsilon_label("node", "8", "corrected", [2.5e-6], "conditional") == (
         "ε = 8 (node level, corrected, δ = 2.5e-6; conditional)"
@@ -655,7 +655,7 @@ def test_notes_say_the_status_of_every_claim():
     told = labels.notes([cell | {"epsilon_status": one} for one in STATUSES])
     assert all(note.startswith("GAP-NDP: ε at node level, corrected, δ = 1e-5; ") for note in told)
     assert [note.rpartition("; ")[2] for note in told] == [
-        "conditional.", "proven.", "refuted, ε that holds: none.",
+        "conditional.", "proven.", "refuted, no guarantee.",
     ]  # fmt: skip
 
 

@@ -65,7 +65,7 @@ def by_name(method, level, plan_settings, num_train=None):
                 ("as_published", "node_add_remove", "refuted"),
                 ("as_implemented", "node_add_remove", "refuted"),
                 ("corrected", "participant", "conditional"),
-                ("corrected", "node_replace", "conditional"),
+                ("corrected", "node_replace_own_list", "conditional"),
                 ("corrected", "node_add_remove", "refuted"),
             },
         ),
@@ -107,7 +107,7 @@ def by_name(method, level, plan_settings, num_train=None):
                 ("as_published", "node_add_remove", "refuted"),
                 ("as_implemented", "node_add_remove", "refuted"),
                 ("corrected", "participant", "conditional"),
-                ("corrected", "node_replace", "conditional"),
+                ("corrected", "node_replace_own_list", "conditional"),
                 ("corrected", "node_add_remove", "refuted"),
             },
         ),
@@ -118,7 +118,7 @@ def by_name(method, level, plan_settings, num_train=None):
             {
                 ("as_published", "node_replace", "refuted"),
                 ("as_implemented", "node_replace", "refuted"),
-                ("corrected", "node_replace", "conditional"),
+                ("corrected", "node_replace_own_list", "conditional"),
                 ("corrected", "participant", "conditional"),
                 ("corrected", "node_add_remove", "refuted"),
             },
@@ -153,7 +153,7 @@ def by_name(method, level, plan_settings, num_train=None):
                 ("as_published", "node_add_remove", "refuted"),
                 ("as_implemented", "node_add_remove", "refuted"),
                 ("corrected", "participant", "conditional"),
-                ("corrected", "node_replace", "conditional"),
+                ("corrected", "node_replace_own_list", "conditional"),
                 ("corrected", "node_add_remove", "refuted"),
             },
         ),
@@ -165,7 +165,7 @@ def by_name(method, level, plan_settings, num_train=None):
                 ("as_published", "node_add_remove", "refuted"),
                 ("as_implemented", "node_add_remove", "refuted"),
                 ("corrected", "participant", "conditional"),
-                ("corrected", "node_replace", "conditional"),
+                ("corrected", "node_replace_own_list", "conditional"),
                 ("corrected", "node_add_remove", "refuted"),
             },
         ),
@@ -177,7 +177,7 @@ def by_name(method, level, plan_settings, num_train=None):
                 ("as_published", "node_replace", "refuted"),
                 ("as_implemented", "node_replace", "refuted"),
                 ("corrected", "participant", "conditional"),
-                ("corrected", "node_replace", "conditional"),
+                ("corrected", "node_replace_own_list", "conditional"),
                 ("corrected", "node_add_remove", "refuted"),
             },
         ),
@@ -313,7 +313,8 @@ def test_participant_has_the_published_noise_and_replacement_costs_more_than_twi
     reference = plans["as_published", "node_add_remove"]
     published = epsilon_at(reference, reference, 1.0, 1e-5)
     assert epsilon_at(plans["corrected", "participant"], reference, 1.0, 1e-5) == published
-    assert epsilon_at(plans["corrected", "node_replace"], reference, 1.0, 1e-5) > 2 * published
+    own_list = plans["corrected", "node_replace_own_list"]
+    assert epsilon_at(own_list, reference, 1.0, 1e-5) > 2 * published
     assert epsilon_at(plans["corrected", "node_add_remove"], reference, 1.0, 1e-5) == math.inf
 
 
@@ -362,12 +363,15 @@ def test_replacement_bound_covers_opposite_gradients(rate, noise):
 def test_noise_for_a_replaced_node_covers_one_that_takes_part_or_not():
     """The same noise is worth less ε to a participant, whose aggregation moves by √D and whose
     rounds are Poisson's at worst; and lists that are public give the same when it is removed."""
-    for method, plan_settings in (("gap", NODE | REPLACE), ("mlp", MLP | REPLACE)):
+    for method, plan_settings, own in (
+        ("gap", NODE | REPLACE, "node_replace_own_list"),
+        ("mlp", MLP | REPLACE, "node_replace"),
+    ):
         plans = by_name(method, "node", plan_settings, TRAIN)
         reference = plans["as_published", "node_replace"]
         replaced, participant = (
             epsilon_at(plans["corrected", adjacency], reference, 1.3, 1e-5)
-            for adjacency in ("node_replace", "participant")
+            for adjacency in (own, "participant")
         )
         assert replaced == pytest.approx(accounting.epsilon(reference, 1.3, 1e-5), rel=1e-12)
         assert participant < replaced / 1.5
@@ -502,7 +506,7 @@ def test_epsilon_of_every_basis_falls_with_noise(noise, factor, method, adjacenc
         ("gap", "edge", {"hops": 2}, "edge_undirected"),
         ("gap", "node", NODE, "participant"),
         ("mlp", "node", MLP, "participant"),
-        ("gap", "node", NODE | REPLACE, "node_replace"),
+        ("gap", "node", NODE | REPLACE, "node_replace_own_list"),
         ("mlp", "node", MLP | REPLACE, "node_replace"),
         ("mlp", "edge", {}, "edge_directed"),  # reads no edge: nothing to correct
     ],

@@ -94,9 +94,13 @@ def test_statements_survive_json_and_match_the_schema(method, level, epsilon):
 
 
 @pytest.mark.parametrize(
-    ("method", "own", "status"), [("gap", False, "refuted"), ("mlp", None, "conditional")]
+    ("method", "own", "status", "holds_for"),
+    [
+        ("gap", False, "refuted", "node_replace_own_list"),
+        ("mlp", None, "conditional", "node_replace"),
+    ],
 )
-def test_a_replaced_node_is_stated_with_its_samples_and_bounds(method, own, status):
+def test_a_replaced_node_is_stated_with_its_samples_and_bounds(method, own, status, holds_for):
     grid = [{"adjacency": "node_replace", "epochs": epochs} for epochs in (10, 20)]
     made = make(method, "node", "8", grid)[0]
     assert made.guarantee.adjacency == made.target.adjacency == "node_replace"
@@ -107,7 +111,7 @@ def test_a_replaced_node_is_stated_with_its_samples_and_bounds(method, own, stat
         assert (mechanism.sampling, mechanism.formula) == ("without_replacement", "2*C")
         assert mechanism.noise_std == pytest.approx(2 * made.target.noise_multiplier)
     published, corrected = made.accounting[0], made.accounting[2]
-    assert (published.status, corrected.adjacency) == (status, "node_replace")
+    assert (published.status, corrected.adjacency) == (status, holds_for)
     assert corrected.status == "conditional"
     assert corrected.epsilon == published.claimed_epsilon == pytest.approx(8, rel=1e-4)
     assert corrected.accountant == "dp_accounting"
@@ -116,8 +120,8 @@ def test_a_replaced_node_is_stated_with_its_samples_and_bounds(method, own, stat
     assert participant.epsilon < corrected.epsilon
     # The search is charged for under every analysis that holds.
     charged = {(e.adjacency, e.how): e.epsilon for e in made.selection.entries}
-    assert charged["node_replace", "random_search"] > corrected.epsilon
-    assert charged["node_replace", "composition"] > corrected.epsilon
+    assert charged[holds_for, "random_search"] > corrected.epsilon
+    assert charged[holds_for, "composition"] > corrected.epsilon
     assert Statement.from_json(json.loads(json.dumps(made.to_json()))) == made
     assert "without" in render_markdown(made)
 

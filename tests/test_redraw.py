@@ -283,7 +283,7 @@ def test_what_readme_says_of_its_picture_is_true_of_every_column():
         for one in json.loads(readings)
         if one["adjacency"] == "edge_undirected"
     }
-    assert f"(for an edge, two entries, {undirected} in place of 1)" in text
+    assert f"proven; for an edge, two entries, {undirected} in place of 1)" in text
     for part, words in (
         (edge, "the graph is worth {:.0f} to {:.0f} points at ε = 1 and 4"),
         (participant, "the graph is worth {:.0f} to {:.0f} points at ε = 4 and 8"),
@@ -310,8 +310,8 @@ def test_what_readme_says_of_the_bars_of_its_picture():
     assert paper_tables.PAPERS_DEVIATION == "Paper: the ± is a standard deviation over 10 runs."
     text = " ".join((ROOT / "README.md").read_text().split())
     assert (
-        "bars: 95 % intervals of three to ten models, of print the papers' own ±, DPDGC's a 95 % "
-        "interval, others' a deviation;"
+        "Means of three to ten models with 95 % intervals; bars of print are the papers' own ± "
+        "(DPDGC's a 95 % interval, others' a deviation)."
     ) in text
 
 

@@ -344,7 +344,7 @@ CALIBRATED = {
 }  # fmt: skip
 
 
-CLAIMED = "claimed ε = 8 (node level, as published, δ = 1e-5; refuted, ε that holds: none)"
+CLAIMED = "claimed ε = 8 (node level, as published, δ = 1e-5; refuted, no guarantee)"
 
 
 def test_what_was_calibrated_stands_with_each_accountants_epsilon():

@@ -244,7 +244,10 @@ def test_with_out_lists_alone_bounded_a_node_moves_as_many_samples(seed, max_deg
         for plan in analyses("progapsage", "node", NODE | {"max_degree": max_degree}, TRAIN)
         if isinstance(plan.mechanisms[0], FixedSizeDPSGD)
     }
-    assert groups["participant"] == max_degree + 1 and groups["node_replace"] == 2 * max_degree + 1
+    assert (
+        groups["participant"] == max_degree + 1
+        and groups["node_replace_own_list"] == 2 * max_degree + 1
+    )
 
 
 def test_in_lists_of_progaps_dp_gnn_have_no_bound():
@@ -313,7 +316,7 @@ def test_node_bases_and_what_the_noise_is_worth_under_them():
         ("as_published", "node_add_remove"),
         ("as_implemented", "node_add_remove"),
         ("corrected", "participant"),
-        ("corrected", "node_replace"),
+        ("corrected", "node_replace_own_list"),
         ("corrected", "node_add_remove"),
     ]
     claimed, rows, participant, replaced, unbounded = found.values()
@@ -330,7 +333,7 @@ def test_node_bases_and_what_the_noise_is_worth_under_them():
     # Where the claim is of a replaced node, so is the first corrected analysis.
     replacing = NODE | {"adjacency": "node_replace"}
     corrected = calibration_plan(analyses("sage", "node", replacing, TRAIN), "corrected")
-    assert corrected.adjacency == "node_replace"
+    assert corrected.adjacency == "node_replace_own_list"
     assert corrected.mechanisms[0].group == 2 * NODE["max_degree"] + 1
 
 

@@ -47,7 +47,7 @@ from graphdp.methods.block import Block
 from graphdp.methods.card import Card
 from graphdp.privacy import accounting
 from graphdp.privacy.plan import GaussianReleases, Plan, PoissonDPSGD
-from graphdp.privacy.protection import protects_nodes
+from graphdp.privacy.protection import protects_nodes, replaces
 from graphdp.rng import generator
 from graphdp.workflow.stages import run_all
 
@@ -256,5 +256,5 @@ def membership_epsilon(entry: Mapping[str, Any]) -> float:
         plan.method, "node", "participant", "corrected", "proven", (), None, phases, plan.accountant
     )
     # Of a replaced node the noise is a multiple of 2C, and a node that comes or goes moves C.
-    moves = 2 if plan.adjacency == "node_replace" else 1
+    moves = 2 if replaces(plan.adjacency) else 1
     return accounting.epsilon(trained, moves * entry["noise_multiplier"], entry["delta"])

@@ -89,7 +89,7 @@ def accuracy_notes(table: pd.DataFrame) -> list[str]:
         )
     if reading_titles(table):
         result.append(
-            "The columns of ε say what the same noise is worth under each analysis, at the δ of "
+            "What stands of ε by analysis is what the same noise is worth under each, at the δ of "
             "the cell; none: no finite ε is known to hold."
         )
     checkpoints = set(table.loc[table["mean"].notna(), "checkpoint"])

@@ -85,11 +85,11 @@ def basis_text(basis: str) -> str:
 
 
 def status_text(status: str) -> str:
-    """What a status says about the ε beside it; the ε that holds under a refuted claim is none."""
+    """What a status says about the ε beside it: under a refuted claim it is no guarantee."""
     return {
         "proven": "proven",
         "conditional": "conditional",
-        "refuted": "refuted, ε that holds: none",
+        "refuted": "refuted, no guarantee",
         "": "status not stated",
     }.get(status, status)
 
@@ -143,7 +143,7 @@ def epsilon_label(
 ) -> str:
     """An ε with its label, e.g. "ε = 4 (edge level, as published, δ = 1e-7)".
 
-    A refuted one is printed as a claim: "claimed ε = 8 (...; refuted, ε that holds: none)".
+    A refuted one is printed as a claim: "claimed ε = 8 (...; refuted, no guarantee)".
     """
     if not is_private(level):
         return "ε = ∞ (no privacy)"

@@ -35,8 +35,8 @@ SAMPLES_ARE_COUPLED = (
     "so each round is dominated by a Poisson round of sensitivity 2C."
 )
 OTHER_LISTS_STAY = (
-    "The bounded out-lists of all other nodes do not depend on the protected node; in a "
-    "symmetrised graph they do, since each of its edges stands in two lists."
+    "The lists of all other nodes stay: edges to the protected node that stand there are not "
+    "protected. In a symmetrised graph each of its edges stands in another list as well."
 )
 LISTS_ARE_SAMPLED_ALONE = (
     "Every out-list is sampled without looking at any other list; so a list does not depend on "

@@ -16,7 +16,7 @@ from graphdp.errors import GraphDPError
 from graphdp.privacy import accounting
 from graphdp.privacy.mechanisms.base import one_of
 from graphdp.privacy.plan import Plan
-from graphdp.privacy.protection import LEAST_EPSILON
+from graphdp.privacy.protection import LEAST_EPSILON, REPLACED, replaces
 
 #: Whose analysis a model's noise is calibrated for (`calibration_plan`).
 CALIBRATE_FOR = ("published", "corrected", "replaced")
@@ -179,7 +179,7 @@ def calibrate(
             f"{what}: the plan releases something without noise; ask for epsilon inf, "
             f"or for level edge or node"
         )
-    if plan.adjacency == "node_replace" and composition.adds_or_removes:
+    if replaces(plan.adjacency) and composition.adds_or_removes:
         raise GraphDPError(
             f"{what}: its accounting holds for a record added or removed, not for one replaced; "
             f"ask for accountant pld, or sample batches of a fixed size"
@@ -246,14 +246,15 @@ def calibration_plan(plans: Sequence[Plan], calibrate_for: str) -> Plan:
     plans: all analyses of a method, its own first (`registry.analyses`). calibrate_for: one of
     `CALIBRATE_FOR`: "published" for that one; "corrected" for the first corrected analysis with a
     finite ε, at edge level of an undirected edge, so that all methods promise the same; "replaced"
-    for that of a replaced node, where there is one, else as "corrected". Where there is none, the
-    method's own stands as it is. Raises GraphDPError for another value of `calibrate_for`.
+    for that of a node replaced with all its edges, where there is one, else as "corrected". Where
+    there is none, the method's own stands as it is. Raises GraphDPError for another value of
+    `calibrate_for`.
     """
     one_of("calibrate_for", calibrate_for, CALIBRATE_FOR)
     if calibrate_for == "published":
         return plans[0]
     finite = [p for p in plans if p.basis == "corrected" and not p.composition.unnoised]
-    first = [p for p in finite if p.adjacency == "node_replace" and calibrate_for == "replaced"]
+    first = [p for p in finite if p.adjacency == REPLACED and calibrate_for == "replaced"]
     others = sorted(finite, key=lambda p: p.adjacency == "edge_directed")
     return [*first, *others, plans[0]][0]
 

@@ -18,6 +18,7 @@ import numpy as np
 from graphdp.errors import GraphDPError
 from graphdp.privacy import accounting
 from graphdp.privacy.plan import Composition, Mechanism, Plan, accounted_by
+from graphdp.privacy.protection import replaces
 
 #: Releases of one noise multiplier each.
 Parts = tuple[tuple[Composition, float], ...]
@@ -89,7 +90,7 @@ def adjacent_epsilon(
 
     releases: `Parts` or a list of them, whatever `epsilon` takes.
 
-    Under node_replace the subsampled rounds do not have the worst case that the accountants know.
+    Where a node is replaced subsampled rounds do not have the worst case that the accountants know.
     So a replacement is taken as two moves, the node leaves and another one enters, each with half
     of the sensitivity. If both are (ε', δ')-DP, then with P, M and Q the chances of an event
     before, between and after: P ≤ e^ε' M + δ' ≤ e^2ε' Q + (1 + e^ε') δ', so the replacement is
@@ -97,7 +98,7 @@ def adjacent_epsilon(
     does not change is charged in full to either move.
     """
     delta = accounting.check_delta(delta)
-    if adjacency != "node_replace" or not _subsamples(releases):
+    if not replaces(adjacency) or not _subsamples(releases):
         return epsilon(releases, delta)
     one_move = _with_noise_doubled(releases)
 

@@ -32,11 +32,11 @@ releases nothing more. With other data or settings it is another release.
   and z by ‖h_i + h_j‖ ≤ 2: at most √(1 + 1 + 4) = √6, attained by h_i = h_j.
 - *participant*: user r sends its pairs or nothing; the lists of all others stay. At most D rows
   move, by h_r: √D. Row r sums what others send, so it does not move: the own row is covered.
-- *node_replace*: r's row and list are others, the lists of others stay. In the first round a rows
-  are reached by one of both lists and move by 1, b by both and move by ‖h_r - h_r'‖, at most 2, or
-  √2 if no entry is negative. a + 2b ≤ 2D, so Δ² ≤ a + 4b ≤ 4D, or a + 2b ≤ 2D. In later rounds h_r
-  is the same function of equal releases, the rows reached by both stay, and a ≤ 2D: √(2D). The own
-  row does not move.
+- *node_replace_own_list*: r's row and list are others, the lists of others stay. In the first
+  round a rows are reached by one of both lists and move by 1, b by both and move by ‖h_r - h_r'‖,
+  at most 2, or √2 if no entry is negative. a + 2b ≤ 2D, so Δ² ≤ a + 4b ≤ 4D, or a + 2b ≤ 2D. In
+  later rounds h_r is the same function of equal releases, the rows reached by both stay, and a ≤
+  2D: √(2D). The own row does not move.
 - *Labels*: one-hot rows or zeros (test users), so as features without negative entries.
 - *Counts of pairs*: key by key as above with h = 1: 1, √2, √D, √(2D), and √2, √6 if sampled.
 - *Numbers of users by length of list*, all in one key's row: a list that grows by one moves two of
@@ -89,6 +89,7 @@ from graphdp.errors import GraphDPError
 from graphdp.noise import MOST_DRAWS
 from graphdp.privacy.mechanisms.base import Sensitivity, is_count, require
 from graphdp.privacy.mechanisms.distributed_gaussian import party_std
+from graphdp.privacy.protection import OWN_LIST_REPLACED
 
 #: Rows are multiples of 2^-FRACTION_BITS, shares whole numbers modulo 2^RING_BITS.
 FRACTION_BITS, RING_BITS = 24, 64
@@ -108,7 +109,7 @@ LEAST_COUNT_STD = 1.5
 #: A normal of `graphdp.noise` is below √(2 · 190 ln 2) < 17 in size: u has 190 bits at most.
 MOST_NORMAL = 17.0
 #: Names of the adjacencies whose sensitivities stand here.
-ADJACENCIES = ("edge_directed", "edge_undirected", "participant", "node_replace")
+ADJACENCIES = ("edge_directed", "edge_undirected", "participant", OWN_LIST_REPLACED)
 
 _SOURCE = "graphdp.privacy.pair_sums, proof there"
 #: Adjacency -> (square of Δ, formula).
@@ -137,7 +138,7 @@ def sum_sensitivity(
         square, formula = (_SAMPLED_EDGES if sampled else _EDGES)[adjacency]
         return Sensitivity(math.sqrt(square), formula, _SOURCE)
     multiple = 1
-    if adjacency == "node_replace":
+    if adjacency == OWN_LIST_REPLACED:
         multiple = 4 if first and not non_negative else 2
     value = math.sqrt(multiple * _checked_degree(max_degree))
     formula = "sqrt(max_degree)" if multiple == 1 else f"sqrt({multiple}*max_degree)"

@@ -30,7 +30,7 @@ from graphdp.privacy.plan_parts import (
     with_one_less,
     with_sensitivity,
 )
-from graphdp.privacy.protection import edges_alone, is_private
+from graphdp.privacy.protection import OWN_LIST_REPLACED, REPLACED, edges_alone, is_private
 
 
 def published_plan(
@@ -142,9 +142,10 @@ def all_analyses(
         assumptions=(LISTS_ARE_SAMPLED_ALONE if sampled else lists, ROW_IS_WITHHELD, *kept),
         mechanisms=with_sensitivity(published, sensitivity.participant(max_degree)),
     )
+    # What is sampled anew in others' lists when the edges to a node change has no bound.
     replaced = replace(
         published,
-        adjacency="node_replace",
+        adjacency=OWN_LIST_REPLACED if sampled else REPLACED,
         basis="corrected",
         status="conditional",
         assumptions=(OTHER_LISTS_STAY if sampled else lists, ROW_IS_WITHHELD, *kept),
@@ -159,8 +160,8 @@ def all_analyses(
 def _for_replacement(published: Plan, settings: dict[str, Any], num_train: int) -> tuple[Plan, ...]:
     """The bases of a perturbed plan whose noise and samples are set for a replaced node.
 
-    Replacement comes first: it is what the noise was set for, and holds where the lists of the
-    other nodes stay. A node that takes part or not is then covered by the same noise.
+    Where lists are sampled the noise covers a node replaced with its own list, not with the edges
+    to it that others hold: that comes first, then a node that takes part or not.
     """
     max_degree = settings["max_degree"]
     lists, kept = published.assumptions[0], published.assumptions[2:]
@@ -187,6 +188,7 @@ def _for_replacement(published: Plan, settings: dict[str, Any], num_train: int) 
         return published, participant, added
     replaced = replace(
         published,
+        adjacency=OWN_LIST_REPLACED,
         basis="corrected",
         status="conditional",
         assumptions=(OTHER_LISTS_STAY, ROW_IS_WITHHELD, *kept),

@@ -47,6 +47,7 @@ from graphdp.privacy.protection import (
     check_level,
     is_adjacency,
     is_private,
+    replaces,
 )
 
 #: The mechanisms that the methods of this project use, from their own files.
@@ -254,7 +255,7 @@ class Plan:
         """
         released = (m for m in self.mechanisms if not m.releases_nothing)
         terms = [term for mechanism in released for term in mechanism.terms()]
-        if self.accountant == "pld" and self.adjacency == "node_replace":
+        if self.accountant == "pld" and replaces(self.adjacency):
             terms = [term.replacing for term in terms]
         return Composition(tuple(terms), self.accountant)
 

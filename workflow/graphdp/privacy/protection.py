@@ -200,6 +200,20 @@ ADJACENCIES: dict[str, Adjacency] = {
             ),
         ),
         Adjacency(
+            "node_replace_own_list",
+            counts="nodes",
+            meaning="one node's data and own list replaced, other nodes' lists fixed",
+            briefly="node and own list replaced",
+            unit="one node whose features, label and own list of neighbours are replaced",
+            promise=(
+                "Node level, one node's own data replaced: exchanging one person's features, label "
+                "and own list of neighbours for any others changes the probability of any outcome "
+                "by at most a factor exp(ε), except with probability about δ. Edges to that person "
+                "that stand in others' lists stay and are not protected: where a friendship stands "
+                "in both lists, that it is there is not hidden."
+            ),
+        ),
+        Adjacency(
             "participant",
             counts="nodes",
             published_counts="train",
@@ -270,6 +284,8 @@ ADJACENCIES: dict[str, Adjacency] = {
         ),
     )
 }
+#: Of a node whose data are exchanged for others (a k-neighbour's have accounting of their own).
+REPLACED, OWN_LIST_REPLACED = "node_replace", "node_replace_own_list"
 #: As messages and documents name them; `k_neighbor(k)` stands for every k ≥ 0.
 ADJACENCY_NAMES = tuple(name if name != "k_neighbor" else "k_neighbor(k)" for name in ADJACENCIES)
 
@@ -322,6 +338,11 @@ def graph_stays(name: str) -> bool:
     """Whether both of two adjacent graphs hold the unit, which takes part in one of them alone."""
     known = adjacency(name)
     return known is not None and known.graph_stays
+
+
+def replaces(name: str) -> bool:
+    """Whether a node's data are exchanged for others, so that one record stands for another."""
+    return name in (REPLACED, OWN_LIST_REPLACED)
 
 
 def protected_units(name: str, edges: int, nodes: int) -> int:

@@ -22,6 +22,7 @@ from graphdp.privacy.plan import Plan, accounted_by
 from graphdp.privacy.protection import (
     Words,
     delta_fault,
+    replaces,
     unit_text,
 )
 from graphdp.privacy.statement_form import (
@@ -338,7 +339,7 @@ def _account(
         method = "exact Gaussian: Balle and Wang 2018, Theorem 8"
     else:
         accountant, method = accounting.primary(composition), accounting.how(composition)
-        if analysis.adjacency == "node_replace" and composition.adds_or_removes:
+        if replaces(analysis.adjacency) and composition.adds_or_removes:
             method += ", as removal and addition (group privacy)"
     renyi = accountant == "autodp"
     return AccountingEntry(

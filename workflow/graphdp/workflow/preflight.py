@@ -28,7 +28,7 @@ from graphdp.parties import places
 from graphdp.privacy.assumptions import SIDES_FOLLOW_FROM_IDS
 from graphdp.privacy.calibration import calibration_plan
 from graphdp.privacy.plan import accounted_by
-from graphdp.privacy.protection import is_private
+from graphdp.privacy.protection import is_private, replaces
 from graphdp.workflow.known_rows import KnownIndex
 
 if TYPE_CHECKING:
@@ -331,7 +331,7 @@ def _check_plan(
     chosen = calibration_plan(accounted_by(study.accountant, plans), calibrate_for)
     if study.release == "private":
         private.check_plan(method, chosen, num_train)
-    if chosen.adjacency == "node_replace" and chosen.composition.adds_or_removes:
+    if replaces(chosen.adjacency) and chosen.composition.adds_or_removes:
         raise GraphDPError(
             f"config: calibrate_for: {method} at level {level} draws Poisson samples, for which a "
             f"replaced node has no other accountant; set accountant: pld"

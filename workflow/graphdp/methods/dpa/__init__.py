@@ -137,10 +137,10 @@ class Node(Shared):
     IF_NOT_GIVEN = {"parties": "", "shares": "", "colluding": ""}  # noqa: RUF012
 
     max_degree: PositiveInt = Field(6, description="D, the pairs that a user sends")
-    adjacency: Literal["participant", "node_replace"] | None = Field(
+    adjacency: Literal["participant", "node_replace_own_list"] | None = Field(
         None,
         description="what the claim is about: a user sends its pairs or none (participant, if not "
-        "given), or node_replace, other data and edges in its place",
+        "given), or node_replace_own_list, other data and another list in its place",
     )
     non_negative: Literal[True] | None = Field(
         None, description="set negative features to 0: a replaced node then moves less"

@@ -31,7 +31,7 @@ _TWO_ROUNDS = {"feature_layers": 2, "label_layers": 1}
 _ONE_ROUND = {"feature_layers": 1, "label_layers": 1}
 #: A replaced user moves most in first rounds alone (as an edge does where lists are cut), or in all
 #: where no entry is negative.
-_REPLACED = {"adjacency": "node_replace", "max_degree": DEGREE}
+_REPLACED = {"adjacency": "node_replace_own_list", "max_degree": DEGREE}
 #: Shares go to all parties, so that each of them sees how many pairs there are.
 _COUNTED = _TWO_ROUNDS | {"feature_share": 0.4, "label_share": 0.2}
 _COUNTED |= {"parties": 3, "shares": 3, "colluding": 1, "transport": "tcp"}
@@ -100,9 +100,10 @@ def _sum_claims() -> list[Claim]:
         ("participant", three, "a list or none", worlds.participant_pair(),
          "node", "participant", _ROUNDS | bounded, (1, 4), "tight", 0.5),
         ("replace-turned", three, "the opposite row", worlds.turned_pair(),
-         "node", "node_replace", _ONE_ROUND | _REPLACED, (4,), "tight", 0.5),
+         "node", "node_replace_own_list", _ONE_ROUND | _REPLACED, (4,), "tight", 0.5),
         ("replace-moved", three, "another list", worlds.moved_pair(),
-         "node", "node_replace", _ROUNDS | _REPLACED | {"non_negative": True}, (4,), "tight", 0.5),
+         "node", "node_replace_own_list", _ROUNDS | _REPLACED | {"non_negative": True},
+         (4,), "tight", 0.5),
         ("server", "seen by the server alone", "a list or none", worlds.participant_pair(),
          "node", "participant", _ROUNDS | bounded | {"colluding": 0}, (4,), "tight", 0.5),
         ("five", "two of five parties collude", "a list or none", worlds.participant_pair(),
@@ -178,7 +179,7 @@ def one_round_plan(feature_share: float) -> Plan:
     plan = published_plan("node", DEGREE, feature_share=feature_share)
     return replace(
         plan,
-        adjacency="node_replace",
+        adjacency="node_replace_own_list",
         basis="corrected",
         status="conditional",
         assumptions=_ONE_ROUND_EACH,

@@ -27,7 +27,7 @@ from graphdp.privacy.plan import (
     UnnoisedRelease,
 )
 from graphdp.privacy.plan_parts import check_given, check_known_level, not_private
-from graphdp.privacy.protection import is_private
+from graphdp.privacy.protection import OWN_LIST_REPLACED, is_private
 
 #: Phases: the sums of a round's rows, by stream, and the numbers of pairs that the parties see.
 FIRST, LATER, LABELS, COUNTS = "first features", "later features", "labels", "counts"
@@ -35,7 +35,7 @@ FIRST, LATER, LABELS, COUNTS = "first features", "later features", "labels", "co
 LENGTHS, LENGTHS_SHARE = "lengths", 0.05
 #: Of μ², below which numbers of two phases may lose each other in rounding.
 _LEAST_SHARE = 1e-9
-NODE_ADJACENCIES = ("participant", "node_replace")
+NODE_ADJACENCIES = ("participant", OWN_LIST_REPLACED)
 
 ADVERSARY = (
     "The server, any users and at most {colluding} of the {parties} parties together follow the "
@@ -120,7 +120,8 @@ def dpa_plan(
 ) -> Plan:
     """DPA-GNN with noise in every round, for t_c parties that collude.
 
-    edge: one undirected edge. node: `adjacency` "participant" (the default) or "node_replace".
+    edge: one undirected edge. node: `adjacency` "participant" (the default) or
+        "node_replace_own_list".
     feature_share, label_share: of μ² = Σ Δ²/σ², for the rounds of features and of labels; what is
     left goes to the numbers of pairs, hidden by dummies. If one is not given it takes the rest; if
     neither is, σ is the same in all rounds and there are no dummies.

@@ -31,6 +31,7 @@ from graphdp.privacy.plan_parts import (
     check_known_level,
     not_private,
 )
+from graphdp.privacy.protection import OWN_LIST_REPLACED, REPLACED
 
 #: What predictions read of neighbours: a noisy sum, or all without noise.
 INFERENCES = ("noisy", "exact")
@@ -295,7 +296,7 @@ def analyses(level: str, settings: dict[str, Any], num_train: int | None) -> tup
     )
     replaced = replace(
         published,
-        adjacency="node_replace",
+        adjacency=OWN_LIST_REPLACED,
         basis="corrected",
         status="conditional",
         assumptions=(OTHER_LISTS_STAY, withheld, *kept),
@@ -348,7 +349,7 @@ def progaps_implemented(
     plans = progaps_analyses(level, settings, num_train)
     if level == "node":
         claim = replace(plans[0], assumptions=_of_union_rows(plans[0]).assumptions)
-        others = (replace(claim, adjacency=a) for a in ("participant", "node_replace"))
+        others = (replace(claim, adjacency=a) for a in ("participant", REPLACED))
         plans = (claim, *map(_of_union_rows, (claim, *others)))
     return tuple(replace(plan, method="progapsageofficial") for plan in plans)
 
