@@ -41,6 +41,10 @@ rule collect_attacks:
         mem_mb=growing(1000),
         runtime=growing(10),
     params:
+        sealed=lambda w: {
+            "own": MADE.attacks_made_of(),
+            "read": MADE.collected_attacks_made_of(),
+        },
         known=MADE.attacks_taken_over(),
         code=script_code("collect_attacks"),
     script:

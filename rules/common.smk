@@ -154,13 +154,8 @@ def attack_sealed(wildcards):
 
 
 def attacked_files(wildcards):
-    inputs = {
-        "attacks": [
-            MADE.attack_file(cell, block)
-            for cell in GRID.attacked
-            for block in MADE.attacked_blocks(cell)
-        ]
-    }
+    of_this_study(str(MADE.attack_rows_file()), MADE.attacks_made_of())
+    inputs = {"attacks": list(MADE.collected_attacks_made_of())}
     if taken := [cell.dataset for cell in GRID.attacked if MADE.known_blocks(cell)]:
         inputs["known"] = MADE.known_files("attacks")
         inputs["calibrations"] = [
@@ -185,12 +180,6 @@ def collected_files(wildcards):
         inputs["known"] = MADE.known_files("models")
         inputs["graphs"] = [MADE.graph_file(dataset) for dataset in datasets]
     return inputs
-
-
-def published_files():
-    """The numbers that the paper prints and the orderings that it claims."""
-    names = [STUDY.paper, "orderings"] if STUDY.paper else []
-    return [f"config/published/{name}.csv" for name in names]
 
 
 # Audits.

@@ -35,7 +35,7 @@ rule draw:
         rows=f"{WORK}/{{study}}/rows.csv",
         context=f"{WORK}/{{study}}/context.json",
         attacks=MADE.attack_rows_file(),
-        published=published_files(),
+        published=MADE.published_files(),
         statements=MADE.statements_folders(),
         template=multiext(
             "workflow/graphdp/paper/templates/report", ".html.j2", ".css", ".js"

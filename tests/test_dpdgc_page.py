@@ -86,7 +86,7 @@ def test_how_near_the_authors_code_is_to_print():
     assert off_print()["chameleon", "gap", "edge", 1] == pytest.approx(3, abs=0.5)
     assert (
         "On Chameleon every method without privacy is four to ten points above print (GAP-EDP, "
-        "which trains without noise, three)"
+        "whose noise is in its sums alone, three)"
     ) in TEXT
 
 

@@ -241,6 +241,63 @@ def test_a_lost_ledger_whose_key_is_there_is_noticed(tmp_path, lose):
         ledger.reserve(ENTRY | OTHER, DATA, path)
 
 
+@pytest.mark.parametrize("record", ["private/mine/published.json", "results/mine/statement.json"])
+def test_a_ledger_lost_with_its_key_is_noticed_where_something_was_published(tmp_path, record):
+    """With all of private/ perhaps: what was published would be replaced by a second release."""
+    path = tmp_path / "private/ledger.jsonl"
+    ledger.check_nothing_published(path)
+    (tmp_path / record).parent.mkdir(parents=True)
+    (tmp_path / record).write_text("{}")
+    (tmp_path / "results/other/statements").mkdir(parents=True)  # a reproduction's
+    for look in (ledger.check_nothing_published, lambda path: ledger.reserve(ENTRY, DATA, path)):
+        with pytest.raises(GraphDPError, match=rf"{record} says that mine was published: restore"):
+            look(path)
+    assert not [one for one in (path, path.with_suffix(".key")) if one.exists()]
+    (tmp_path / record).unlink()
+    ledger.reserve(ENTRY, DATA, path)
+
+
+@pytest.mark.parametrize("linked", [("jsonl", "key"), ("jsonl",), ("key",)])
+def test_a_ledger_whose_disk_is_not_mounted_is_noticed(tmp_path, linked):
+    """It and its key are links then, to nothing: not begun anew beside them."""
+    path, disk = tmp_path / "private/ledger.jsonl", tmp_path / "disk"
+    ledger.reserve(ENTRY, DATA, path)
+    disk.mkdir()
+    for suffix in linked:
+        file = path.with_suffix(f".{suffix}")
+        file.rename(disk / file.name)
+        file.symlink_to(disk / file.name)
+    assert ledger.held(DATA, path) == "files"
+    disk.rename(tmp_path / "away")
+    for mounted in (False, True):  # the folder where it is mounted, empty
+        if mounted:
+            disk.mkdir()
+        for look in (
+            ledger.state,
+            lambda path: ledger.reserve(ENTRY | OTHER, DATA, path),
+            lambda path: ledger.publish("a", "0" * 64, path),
+        ):
+            with pytest.raises(GraphDPError, match=r"is a link to nothing|is missing: restore it"):
+                look(path)
+        assert all(path.with_suffix(f".{suffix}").is_symlink() for suffix in linked)
+    disk.rmdir()
+    (tmp_path / "away").rename(disk)
+    with pytest.raises(GraphDPError, match="with the same files"):
+        ledger.reserve(ENTRY | OTHER, DATA, path)
+
+
+@pytest.mark.parametrize("wrong", ["a file", "a link to nothing"])
+def test_a_folder_that_is_none_is_one_clear_line(tmp_path, wrong):
+    folder = tmp_path / "private"
+    folder.write_text("") if wrong == "a file" else folder.symlink_to(tmp_path / "nowhere")
+    for look in (
+        lambda path: ledger.reserve(ENTRY, DATA, path),
+        lambda path: ledger.publish("a", "0" * 64, path),
+    ):
+        with pytest.raises(GraphDPError, match=r"cannot be read \(|is missing: restore it"):
+            look(folder / "ledger.jsonl")
+
+
 def test_parts_of_data_are_found_whatever_holds_them(tmp_path):
     path = tmp_path / "ledger.jsonl"
     assert ledger.held(DATA, path) == "" == ledger.state(path) and not ledger.datasets(path)
@@ -380,6 +437,9 @@ def permuted(one):
         lambda rng, ids: rng.permutation(np.arange(60) % 2)[:, None],
         lambda rng, ids: rng.permutation(np.arange(60) % 10)[:, None],
         lambda rng, ids: np.ones((60, 3)),
+        lambda rng, ids: np.eye(60)[:, 1:],
+        lambda rng, ids: np.eye(20)[rng.permutation(np.arange(60) % 20)],
+        lambda rng, ids: rng.permutation(np.arange(60) % 20)[:, None] / 19,
     ],
 )
 def test_unrelated_graphs_whose_features_tell_little_have_no_part_in_common(features):
@@ -418,6 +478,36 @@ def test_the_number_of_the_node_with_its_label_is_known_in_another_order():
     same, moved = content_hashes(graph(**first)), content_hashes(graph(**other))
     assert same["rows"] == moved["rows"] and same["labels"] != moved["labels"]
     assert "features" not in same and "rows of features" not in same | moved
+
+
+def test_groups_of_different_sizes_are_known_in_another_order():
+    """One-hot, in one column, and with nodes that are in none; of equal sizes none would be."""
+    rng = np.random.default_rng(0)
+    group = np.r_[np.arange(20), 19 - np.arange(20) // 2]
+    for x in (np.eye(21)[group], group[:, None] + 5.0, np.eye(21)[group][:, 1:]):
+        order = rng.permutation(40)
+        first, moved = (
+            content_hashes(graph(x=one.astype(np.float32), y=rng.integers(0, 3, 40)))
+            for one in (x, x[order])
+        )
+        assert first["rows of features"] == moved["rows of features"]
+        assert first["features"] != moved["features"]
+
+
+def test_nodes_that_are_numbered_otherwise_are_the_same():
+    """As by a program that counts from 1, with features scaled or none at all."""
+    edges = np.random.default_rng(2).integers(0, 40, (2, 90))
+    y = np.random.default_rng(3).integers(0, 3, 40)
+    for x in (graph().x, np.ones((40, 1), np.float32)):
+        one = graph(x=x, y=y, edges=edges, ids=np.arange(40))
+        for ids in (np.arange(1, 41), 2 * np.arange(40) + 7):
+            other = content_hashes(graph(x=2 * x, y=y, edges=edges, ids=ids))
+            same = {
+                kind
+                for kind, hashes in content_hashes(one).items()
+                if set(hashes) & set(other.get(kind, []))
+            }
+            assert same == {"labels", "edges"}
 
 
 def test_parts_of_the_data_have_hashes_of_their_own():

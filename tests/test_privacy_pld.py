@@ -179,7 +179,8 @@ def test_a_search_is_read_in_renyi_dp_either_way():
         if one.adjacency == "participant"
     }
     assert said == ("pld", "privacy loss distribution, Poisson amplification")
-    (replaced,) = [a for a in of_study["pld"][0].accounting if a.adjacency == "node_replace"]
+    own_list = "node_replace_own_list"
+    (replaced,) = [a for a in of_study["pld"][0].accounting if a.adjacency == own_list]
     assert replaced.method == "privacy loss distribution of groups"
     assert not any("group privacy" in one.method for one in of_study["pld"][0].accounting)
     assert any("group privacy" in one.method for one in of_study["auto"][0].accounting)
@@ -267,7 +268,11 @@ def test_noise_for_a_replaced_node_is_that_of_the_same_rounds_of_dpdgc(epsilon):
 
 
 def test_gap_for_a_replaced_node_has_sums_of_its_own_bound():
+    """Where no list is sampled: else no noise is for a node replaced with all of its edges."""
     plans = accounted_by("pld", analyses("gap", "node", SETTINGS["gap"], TRAIN))
+    assert calibration_plan(plans, "replaced").adjacency == "participant"
+    public = SETTINGS["gap"] | {"degree_bound": "public_candidates"}
+    plans = accounted_by("pld", analyses("gap", "node", public, TRAIN))
     plan = calibration_plan(plans, "replaced")
     assert plan.adjacency == "node_replace" and plan.status == "conditional"
     noise = calibrate(plan, 8.0, DELTA).noise_multiplier

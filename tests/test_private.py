@@ -898,6 +898,8 @@ def test_where_a_private_release_stands(tmp_path, monkeypatch):
         return found.state, found.cause
 
     assert state() == ("left", "")
+    entry = {"dataset": "mine", "noise": "x", "release": "s", "commit": "c", "made_with": {}}
+    ledger.reserve(entry, {"files": ["f"]})
     for folder in ("results/mine", "private/mine"):
         Path(folder).mkdir(parents=True)
     files = [Path("results/mine", name) for name in private.PUBLISHED]
@@ -905,11 +907,23 @@ def test_where_a_private_release_stands(tmp_path, monkeypatch):
         file.write_bytes(b"published")
     assert state() == ("left", "")  # a job that failed leaves no record
     private.record_published(files, "private/mine/published.json")
-    with pytest.raises(GraphDPError, match=r"ledger\.jsonl is missing, and private/mine/published"):
-        state()
-    entry = {"dataset": "mine", "noise": "x", "release": "s", "commit": "c", "made_with": {}}
-    ledger.reserve(entry, {"files": ["f"]})
     assert state() == ("done", "")
+    for lost, record in (
+        ("private/ledger.jsonl private/ledger.key", "private/mine/published"),
+        ("private", "results/mine/statement"),
+    ):
+        for one in lost.split():
+            Path(one).rename(f"{Path(one).name} kept")
+        with pytest.raises(GraphDPError, match=rf"ledger\.jsonl is missing or .*, and {record}"):
+            state()
+        for one in lost.split():
+            Path(f"{Path(one).name} kept").rename(one)
+    Path("private").rename("disk")
+    Path("private").symlink_to("mounted")
+    with pytest.raises(GraphDPError, match="private is a link to nothing"):
+        state()
+    Path("private").unlink()
+    Path("disk").rename("private")
     whole = Path(ledger.LEDGER).read_bytes()
     Path(ledger.LEDGER).write_bytes(whole[1:])
     with pytest.raises(GraphDPError, match=r"line 1 of the ledger .* is damaged"):
@@ -989,7 +1003,7 @@ def test_a_corrected_file_of_the_mirror_is_not_passed_over(runs):
         result = project.snakemake(*arguments, check=False)
         said = result.stdout + result.stderr
         assert result.returncode != 0 and "mine.npz has changed." in said
-        assert "delete private/data/raw/mine and private/data/graphs/mine.* and run" in said
+        assert "delete private/data/raw/mine and private/data/graphs/mine.*, make them anew" in said
         assert hashlib.sha256(raw.read_bytes()).hexdigest() not in said
     raw.write_bytes(before)
     project.snakemake()

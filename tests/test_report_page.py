@@ -238,7 +238,9 @@ def test_analyses_of_one_noise_share_a_column(report):
     )
     cell = f">{100 * mine['test_accuracy'].mean():.1f} ["
     line = next(one for one in page.split("<tr>") if ">SAGE-NDP<" in one and cell in one)
-    assert "corrected, node replaced: 36.06, conditional\ncorrected, participant: 16" in line
+    assert (
+        "corrected, node and own list replaced: 36.06, conditional\ncorrected, participant: 16"
+    ) in line
 
 
 CHECKS = (Path(__file__).parent / "report_checks.js").read_text()

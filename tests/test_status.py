@@ -45,19 +45,20 @@ def jobs(stage=""):
 
 def others_of(job):
     """What else its rule makes."""
-    made = Made(preflight.prepare(STUDY))
+    asked = yaml.safe_load(Path("study.yaml").read_text())
+    made, (name,) = Made(preflight.prepare(asked)), asked["datasets"]
     return {
-        "preprocess": [made.statistics_file("csbm")],
-        "calibrate": [made.statements_folder("csbm")],
+        "preprocess": [made.statistics_file(name)],
+        "calibrate": [made.statements_folder(name)],
         "collect": [made.context_file()],
         "draw": [*made.table_files(), *made.figure_files()],
     }.get(job.stage, [])
 
 
 def finish(job, seconds, made_of=""):
-    for path, digest in ((job.made, made_of), *((other, "") for other in others_of(job))):
+    for path in (job.made, *others_of(job)):
         io.write_text(path, "made")
-        seals.write(path, digest)
+        seals.write(path, made_of)
     io.write_text(job.log, DONE.format(seconds))
 
 
@@ -65,18 +66,39 @@ def digest_of(job):
     """What its job seals it with, as the rules say."""
     asked = yaml.safe_load(Path("study.yaml").read_text())
     made = Made(preflight.prepare(asked))
+    (name,) = asked["datasets"]
+    spec = preflight.prepare(asked).datasets[name]
+    graph = seals.digest(spec.model_dump_json(exclude={"notes", "by_hand"}))
     if job.stage == "preprocess":
-        spec = preflight.prepare(STUDY).datasets["csbm"]
-        return seals.digest(spec.model_dump_json(exclude={"notes", "by_hand"}))
+        return graph
+    if job.stage == "collect_attacks":
+        return made.attacks_made_of()
+    if job.stage == "attack":
+        return next(
+            digest for file, digest in made.collected_attacks_made_of().items() if file == job.made
+        )
     if job.stage == "collect":
         return made.rows_made_of()
     if job.stage == "calibrate":
-        return made.calibrations_made_of("csbm")
+        return made.calibrations_made_of(name)
     if job.stage == "draw":
         return made.report_made_of()
     grid = Grid(preflight.prepare(asked).study)
     (unit,) = [u for u in grid.units.values() if f"/{u.stage.name}/{u.place}/" in job.made]
-    return seals.digest([grid.task(unit)])
+    return seals.digest([[grid.task(unit), graph]])
+
+
+def make_all():
+    """Finish all jobs, as they are asked for now."""
+    for one in jobs():
+        finish(one, 1, digest_of(one))
+    assert {one.state for one in jobs()} == {"done"}
+
+
+def left_by(**changes):
+    """The kinds of jobs that are left once a study asks for something else."""
+    Path("study.yaml").write_text(yaml.safe_dump(STUDY | changes))
+    return {one.stage for one in jobs() if one.state == "left"}
 
 
 def test_every_job_of_a_study_is_there_once():
@@ -183,6 +205,107 @@ def test_another_delta_leaves_all_to_do_that_noise_is_in():
     Path("study.yaml").write_text(yaml.safe_dump(STUDY | {"seeds": 6}))
     left = {one.stage for one in jobs() if one.state == "left"}
     assert left == {"calibrate", "encode", "aggregate", "fit", "collect", "draw"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "left"),
+    [
+        ({"title": "another"}, {"collect", "draw"}),
+        ({"paper": "gap"}, {"collect", "draw"}),  # whose numbers stand beside ours
+        ({"experiments": STUDY["experiments"] | {"again": STUDY["experiments"]["accuracy"]}},
+         {"collect", "draw"}),
+        ({"tables": ["accuracy"]}, {"draw"}),
+        ({"tables": [], "figures": []}, {"draw"}),
+    ],
+)  # fmt: skip
+def test_rows_and_report_are_of_all_that_a_study_asks_for(changes, left):
+    make_all()
+    assert left_by(**changes) == left
+    assert left_by() == set()
+
+
+def test_a_table_of_an_earlier_run_is_no_finished_one():
+    """It was not asked for in between, when rows and report were made anew."""
+    tables = preflight.prepare(STUDY).study.tables
+    assert len(tables) > 1
+    make_all()
+    left_by(tables=tables[:1], seeds=6)
+    make_all()
+    assert left_by(tables=tables, seeds=6) == {"draw"}
+    # Nor where the report alone is of this study.
+    report = next(one for one in jobs() if one.stage == "draw")
+    seals.write(report.made, digest_of(report))
+    assert left_by(tables=tables, seeds=6) == {"draw"}
+
+
+def test_rows_of_attacks_are_of_the_attacks_that_are_asked_for():
+    def attacks(nodes=30):
+        entry = {"method": "mlp", "level": "none", "epochs": 2}
+        return {"nmi": {"nodes_per_class": nodes, "entries": [entry]}}
+
+    asked = {"experiments": {}, "attacks": attacks(), "tables": [], "figures": []}
+    left_by(**asked)
+    make_all()
+    assert left_by(**asked | {"attacks": attacks(20)}) >= {"attack", "collect_attacks", "draw"}
+    assert "collect_attacks" in left_by(**asked | {"seeds": 2})
+    assert left_by(**asked | {"seeds": 6}) >= {"attack", "collect_attacks", "draw"}
+    for one in jobs("attack"):  # a run that ends before their rows
+        finish(one, 1, digest_of(one))
+    assert {"collect_attacks", "draw"} <= {one.stage for one in jobs() if one.state == "left"}
+
+
+def test_another_definition_of_a_graph_leaves_all_to_do_that_it_is_in():
+    def asked(phi):
+        parameters = {"n": 500, "f": 16, "d": 10, "epsilon": 3.0, "phi": phi}
+        small = {"base": "csbm", "parameters": parameters}
+        return {"datasets": ["small"], "definitions": {"small": small}}
+
+    left_by(**asked(0.75))
+    make_all()
+    assert left_by(**asked(0.25)) == {one.stage for one in jobs()}
+    (graph,) = jobs("preprocess")
+    finish(graph, 1, digest_of(graph))
+    assert {one.stage for one in jobs() if one.state == "done"} == {"preprocess"}
+
+
+def test_what_is_older_than_its_graph_is_left_to_do():
+    """As where the graph was made again, of a corrected file."""
+    make_all()
+    (graph,) = jobs("preprocess")
+    later = Path(seals.seal_of(graph.made)).stat().st_mtime_ns + 1000 * 10**9
+    seal = seals.seal_of(graph.made)
+    os.utime(seal, ns=(later, later))
+    assert {one.stage for one in jobs() if one.state == "done"} == {"preprocess"}
+
+
+def test_other_known_rows_leave_rows_and_report_to_do(project):
+    rows = project / "rows.csv"
+    rows.write_text("study,dataset,method,level,epsilon,hyperparameters,checkpoint,seed\n")
+    known = {"known_rows": [str(rows)]}
+    left_by(**known)
+    make_all()
+    rows.write_text(rows.read_text() + "tiny,csbm,mlp,none,inf,{},last,0\n")
+    assert left_by(**known) == {"collect", "draw"}
+
+
+def test_a_job_that_begins_while_it_is_looked_at_is_running(monkeypatch):
+    """Snakemake removes what it makes just before the job takes its lock."""
+    make_all()
+    first, check = jobs("collect")[0], seals.check
+
+    def removed(path, *args):
+        if Path(path) == Path(first.made) and Path(path).exists():
+            Path(path).unlink()
+            file = os.open(job.lock_of(first.log), os.O_RDWR | os.O_CREAT)
+            fcntl.flock(file, fcntl.LOCK_EX)
+            held.append(file)
+            raise FileNotFoundError(2, "No such file or directory", f"{path}")
+        return check(path, *args)
+
+    held: list[int] = []
+    monkeypatch.setattr(seals, "check", removed)
+    assert [one.state for one in jobs("collect")] == ["running"]
+    os.close(held[0])
 
 
 def test_the_rest_takes_as_long_as_what_was_like_it():

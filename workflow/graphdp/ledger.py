@@ -41,9 +41,14 @@ def reserve(
     is damaged or missing.
     """
     path = Path(path)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unreadable(path, error) from None
     with _locked(path.parent):
         lines = _bytes_to_write(path)
+        if not lines:
+            check_nothing_published(path)
         key = _key(path, bool(lines))
         hashes = {
             kind: [private.keyed_hash(key, kind, one) for one in found]
@@ -96,6 +101,19 @@ def state(path: str | os.PathLike = LEDGER) -> str:
     return hashlib.sha256(json.dumps(lines, sort_keys=True).encode()).hexdigest() if lines else ""
 
 
+def check_nothing_published(path: str | os.PathLike = LEDGER) -> None:
+    """That no private study has published, as where there is no ledger. Raises `GraphDPError`."""
+    path = Path(path)
+    records = path.parent.glob(f"*/{private.RECORD}")
+    # With all of private/ lost, what was published is still there; of others no statement is.
+    published = (path.parent.parent / "results").glob(f"*/{private.STATEMENT}")
+    for record in (*sorted(records), *sorted(published)):
+        raise GraphDPError(
+            f"the ledger {path} is missing or not yours to read, and {record} says that "
+            f"{record.parent.name} was published: restore it and its key from a copy"
+        )
+
+
 def _lines(path: Path) -> list[dict[str, Any]]:
     """What stands in a ledger; nothing where there is none, or its folder is another user's and
     nobody else's to read.
@@ -136,6 +154,9 @@ def _own(folder: Path) -> bool:
 
 
 def _bytes_of(path: Path) -> list[bytes]:
+    for one in (path, path.with_suffix(".key")):
+        if one.is_symlink() and not one.exists():  # its disk may not be mounted
+            raise GraphDPError(f"{one} is a link to nothing: bring back what it points to")
     try:
         return path.read_bytes().splitlines(keepends=True)
     except FileNotFoundError:
@@ -165,7 +186,11 @@ def publish(dataset: str, model: str, path: str | os.PathLike = LEDGER) -> None:
     published, for a dataset without a release, and for a ledger or key that is damaged or missing.
     """
     path = Path(path)
-    if not path.exists():
+    try:
+        there = path.exists()
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    if not there:
         raise GraphDPError(f"the ledger {path} is missing: restore it from a copy")
     with _locked(path.parent):
         lines = _bytes_to_write(path)
@@ -191,10 +216,18 @@ def publish(dataset: str, model: str, path: str | os.PathLike = LEDGER) -> None:
         _append(path, lines, json.dumps(new | {"mac": _mac(key, mac, new)}, sort_keys=True) + "\n")
 
 
+#: Parts that data of other people may have as well, as where nodes are sorted by class.
+_ALIKE = frozenset({"labels", "edges", "features", "rows of features"})
+
+
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Let no other process write a ledger of a folder; this one's death ends it."""
-    descriptor = os.open(folder, os.O_RDONLY)
+    """Let no other process write a ledger of a folder; this one's death ends it. Raises
+    `GraphDPError` if it may not be read."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise _unreadable(folder / Path(LEDGER).name, error) from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
@@ -316,7 +349,8 @@ def _fault(earlier: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, str
         if not set(hashes).isdisjoint(earlier["data"].get(kind, []))
     ]
     if seen:
-        return f"with the same {', '.join(seen)}", ""
+        fix = "; if these are other people's data, release them from another folder"
+        return f"with the same {', '.join(seen)}", fix if set(seen) <= _ALIKE else ""
     if earlier["dataset"] == new["dataset"]:
         return "with other edges or nodes", ""
     return None

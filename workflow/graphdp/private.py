@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 #: All that a private study makes but what it releases: data, cache, logs, and the ledger.
 FOLDER = "private"
 #: What stands in a private study's folder of results.
-PUBLISHED = ("model.npz", "row.csv", "statement.json", "statement.md")
+STATEMENT = "statement.json"
+PUBLISHED = ("model.npz", "row.csv", STATEMENT, "statement.md")
 #: In its folder of all else: what was published, with digests.
 RECORD = "published.json"
 #: What may stand beside it: what a killed job left of a copy, and what systems and editors leave.

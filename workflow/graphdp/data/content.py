@@ -15,15 +15,21 @@ FEW = 16
 def content_hashes(graph: Graph) -> dict[str, list[str]]:
     """Hex SHA-256 of each part of what is in a graph, whatever it is called and its nodes' order.
 
-    "features" and "labels" with the ids; "edges", as pairs of ids in either direction; "rows", each
-    node's features and label without its id, which without `ids` in the file is its place there,
-    and "rows of features", without the label. A part that would be that of many a graph has none:
-    one that is empty, rows of which fewer than `FEW` are different, which are counts alone, and
+    "features" and "labels" with the ids, and in their order alone, for the same nodes may be
+    numbered otherwise; "edges", as pairs of ids in either direction, likewise; "rows", each node's
+    features and label without its id, which without `ids` in the file is its place there, and
+    "rows of features", without the label. A part that would be that of many a graph has none: one
+    that is empty, rows of which fewer than `FEW` are different, which are counts alone, and
     features that tell nothing (`_tells`).
     """
     order = np.argsort(graph.ids)
     ids = graph.ids[order]
-    found = {"labels": [io.sha256_arrays(ids, graph.y[order])]} if len(ids) else {}
+    numberings = [ids]
+    if not np.array_equal(ids, np.arange(len(ids))):
+        numberings.append(np.arange(len(ids), dtype=ids.dtype))
+    found = {}
+    if len(ids):
+        found["labels"] = [io.sha256_arrays(names, graph.y[order]) for names in numberings]
     x = sparse.csr_array(graph.x, copy=True)[order]
     x.sum_duplicates()
     x.eliminate_zeros()
@@ -32,7 +38,7 @@ def content_hashes(graph: Graph) -> dict[str, list[str]]:
         by_id, by_rows = _tells(x)
         if by_id:
             places = (x.indptr.astype(np.int64), x.indices.astype(np.int64))
-            found["features"] = [io.sha256_arrays(ids, *places, x.data)]
+            found["features"] = [io.sha256_arrays(names, *places, x.data) for names in numberings]
         for kind, labels in (("rows", graph.y[order]), ("rows of features", np.zeros(len(ids)))):
             hashed, different = _sha256_of_rows(x, labels)
             if different >= FEW and (by_rows or kind == "rows"):
@@ -41,8 +47,8 @@ def content_hashes(graph: Graph) -> dict[str, list[str]]:
         rank = np.empty(len(ids), np.int64)
         rank[order] = np.arange(len(ids))
         ends = rank[np.repeat(np.arange(len(ids)), np.diff(graph.indptr))], rank[graph.indices]
-        pairs = np.unique(np.minimum(*ends) * len(ids) + np.maximum(*ends))
-        found["edges"] = [io.sha256_arrays(ids[pairs // len(ids)], ids[pairs % len(ids)])]
+        pairs = np.divmod(np.unique(np.minimum(*ends) * len(ids) + np.maximum(*ends)), len(ids))
+        found["edges"] = [io.sha256_arrays(*(names[end] for end in pairs)) for names in numberings]
     return found
 
 
@@ -50,8 +56,8 @@ def _tells(x: sparse.csr_array) -> tuple[bool, bool]:
     """Whether features tell one graph from many others, by who has them and in whatever order; x in
     canonical form, in the order of the ids.
 
-    Not if all rows are the same, nor if what differs between them is the number of the node: in a
-    column for each, or as evenly spaced numbers in one, which tell nothing but the nodes' order.
+    Not if all rows are the same, nor if what differs between them is the number of the node, or of
+    one of equally many groups: in a column for each, or as evenly spaced numbers in one.
     """
     n, columns = x.shape
     first = np.zeros(columns, x.dtype)
@@ -63,13 +69,17 @@ def _tells(x: sparse.csr_array) -> tuple[bool, bool]:
         return (left > 0,) * 2
     nodes = np.repeat(np.arange(n), np.diff(x.indptr))[differ]
     places, numbers = x.indices[differ], x.data[differ]
-    if left == n and (nodes == np.arange(n)).all() and not np.ptp(numbers):
-        rising = bool((np.diff(places) > 0).all())
-        return not rising, np.unique(places).size < n
+    if np.unique(nodes).size == left and not np.ptp(numbers):  # one column of each at most
+        rising = left >= n - 1 and (np.diff(places) > 0).all()
+        groups = np.unique(places, return_counts=True)[1]
+        groups = np.append(groups, n - left) if left < n else groups
+        return not rising, bool(np.ptp(groups))
     if np.unique(places).size == 1:
         by_node = np.zeros(n)
         by_node[nodes] = numbers
-        return not _evenly_spaced(by_node), not _evenly_spaced(np.sort(by_node))
+        values, groups = np.unique(by_node, return_counts=True)
+        even = not np.ptp(groups) and _evenly_spaced(values)
+        return not _evenly_spaced(by_node), not even
     return True, True
 
 

@@ -240,8 +240,8 @@ def _recorded(path: Path) -> dict[str, str]:
 def _first_use(record: Path, dataset: str) -> str:
     return (
         f" What is expected is the file that was used first (its hash stands in {record}); if "
-        f"another one is meant, delete {record.parent} and {record.parents[2]}/graphs/{dataset}.* "
-        "and run again."
+        f"another one is meant, delete {record.parent} and {record.parents[2]}/graphs/{dataset}.*, "
+        "make them anew (target data), and run again."
     )
 
 

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from graphdp import private, seals
+from graphdp import io, private, seals
 from graphdp.methods import registry
 from graphdp.methods.registry import card
-from graphdp.workflow import job
+from graphdp.workflow import asked, job
 from graphdp.workflow.finished import bundled, finished_blocks
 from graphdp.workflow.grid import Cell, Grid, Unit
 from graphdp.workflow.preflight import Prepared
@@ -91,7 +91,25 @@ class Made:
 
     def attack_made_of(self, cell: Cell) -> str:
         """A digest of what determines the rows of an attacked cell, for their seal."""
-        return seals.digest(self.grid.attack_task(cell))
+        return seals.digest([self.grid.attack_task(cell), self.graph_made_of(cell.dataset)])
+
+    def attacked_datasets(self) -> list[str]:
+        return list(dict.fromkeys(cell.dataset for cell in self.attacked_cells()))
+
+    def attacks_made_of(self) -> str:
+        """A digest of which attacks have rows and of what these were made of, for the seal of
+        attacks.csv."""
+        read = [self.calibrations_made_of(one) for one in self.attacked_datasets()]
+        known = [self.attacks_taken_over(), self._known_content("attacks")]
+        return seals.digest([self.collected_attacks_made_of(), read, *known])
+
+    def collected_attacks_made_of(self) -> dict[str, str]:
+        """The files of the attacks that are made here -> what each must be made of."""
+        return {
+            self.attack_file(cell, block): self.attack_made_of(cell)
+            for cell in self.grid.attacked
+            for block in self.attacked_blocks(cell)
+        }
 
     def known_blocks(self, cell: Cell) -> list[str]:
         """The blocks of a cell whose rows are taken over from `known_rows`."""
@@ -105,6 +123,9 @@ class Made:
     def known_files(self, kind: str) -> list[str]:
         """The files of known rows of "models", or "attacks"."""
         return self._known.files(kind) if self._known else []
+
+    def _known_content(self, kind: str) -> list[str]:
+        return [io.sha256_file(file) for file in self.known_files(kind)]
 
     def blocks(self, cell: Cell) -> list[str]:
         """The blocks of a cell that are trained here."""
@@ -163,15 +184,18 @@ class Made:
         """A digest of which models have rows and of what these were made of, for the seal of
         rows.csv."""
         cells = [(cell.dataset, cell.name) for cell in self.cells_with_models()]
-        datasets = self.datasets_with_models()
-        read = [(self.graph_made_of(one), self.calibrations_made_of(one)) for one in datasets]
+        read = [self.calibrations_made_of(one) for one in self.datasets_with_models()]
+        graphs = [self.graph_made_of(one) for one in self.available()]
         models = [self.collected_models(), self.collected_made_of()]
-        return seals.digest([*models, self.taken_over(), cells, read])
+        known = [self.taken_over(), self._known_content("models")]
+        context = asked.about(self.study, self.unavailable)
+        return seals.digest([*models, *known, cells, read, graphs, context])
 
     def report_made_of(self) -> str:
-        """A digest of that and of the attacks, for the seals of all that is drawn of them."""
-        attacks = [self.grid.attack_task(cell) for cell in self.attacked_cells()]
-        return seals.digest([self.rows_made_of(), attacks])
+        """A digest of that, of the attacks and of what is drawn, for the seals of all of it."""
+        rows = [self.rows_made_of(), self.attacks_made_of()]
+        shown = [self.study.tables, self.study.figures]
+        return seals.digest([rows, shown, [io.sha256_file(one) for one in self.published_files()]])
 
     def _models(self, cell: Cell) -> dict[str, Any]:
         return {"block": self.grid.block(cell), "settings": list(cell.settings)}
@@ -217,8 +241,8 @@ class Made:
         }
 
     def calibrations_made_of(self, dataset: str) -> str:
-        """A digest of that, for the seals of both."""
-        return seals.digest(self.calibrations_of(dataset))
+        """A digest of that and of the graph, for the seals of both."""
+        return seals.digest([self.calibrations_of(dataset), self.graph_made_of(dataset)])
 
     def analyses_code(self, dataset: str) -> list[str]:
         """Code that calibration finds by name: the analyses of a dataset's methods, their words."""
@@ -238,7 +262,9 @@ class Made:
 
     def made_of(self, units: Sequence[Unit]) -> str:
         """A digest of what determines the results of units, for their seal."""
-        return seals.digest([self.grid.task(unit) for unit in units])
+        return seals.digest(
+            [[self.grid.task(unit), self.graph_made_of(unit.dataset)] for unit in units]
+        )
 
     def tasks(self, units: Sequence[Unit], block: str) -> list[dict[str, Any]]:
         """What determines each unit's result, and the files that it reads and writes."""
@@ -299,6 +325,11 @@ class Made:
     def figure_files(self) -> list[str]:
         kinds = "svg", "png"
         return [f"{self.results}/figures/{n}.{kind}" for n in self.study.figures for kind in kinds]
+
+    def published_files(self) -> list[str]:
+        """The numbers that the paper prints and the orderings that it claims."""
+        names = [self.study.paper, "orderings"] if self.study.paper else []
+        return [f"config/published/{name}.csv" for name in names]
 
     def released_files(self) -> list[str]:
         """Of a private release: all that is published, and the record that it is."""

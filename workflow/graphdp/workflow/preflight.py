@@ -29,6 +29,7 @@ from graphdp.privacy.assumptions import SIDES_FOLLOW_FROM_IDS
 from graphdp.privacy.calibration import calibration_plan
 from graphdp.privacy.plan import accounted_by
 from graphdp.privacy.protection import is_private, replaces
+from graphdp.workflow import lock
 from graphdp.workflow.known_rows import KnownIndex
 
 if TYPE_CHECKING:
@@ -94,13 +95,9 @@ def prepare(config: Mapping[str, Any], registry: Registry | None = None) -> Prep
 def _check_ledger_there() -> None:
     """That the ledger is whole, and there where a private study has published: else nobody would
     know before the next release, or a reproduction of its data. Raises `GraphDPError`."""
-    if ledger.state():
-        return
-    for record in sorted(Path(private.FOLDER).glob(f"*/{private.RECORD}")):
-        raise GraphDPError(
-            f"the ledger {ledger.LEDGER} is missing, and {record} says that {record.parent.name} "
-            "was published: restore it and its key from a copy"
-        )
+    lock.check_folders(private.FOLDER)
+    if not ledger.state():
+        ledger.check_nothing_published()
 
 
 def check_not_released(made: "Made") -> None:
