@@ -410,7 +410,7 @@ def test_cells_that_are_off_print_on_the_authors_split():
     titles = {title: graph for graph, title in page.GRAPHS.items()}
     for graph, method, privacy, _, there, printed, why in lines:
         level = {"EDP": "edge", "NDP": "node"}.get(method.rpartition("-")[2], "none")
-        name = method.split("-")[0].lower() + ("official" if "implemented" in method else "")
+        name = method.split("-")[0].lower() + ("official" if "its code" in method else "")
         if there != "–":
             told[titles[graph], name, level] = float(there.split()[0])
             near = abs(float(there.split()[0]) - float(printed.split()[0])) <= 2.5

@@ -272,7 +272,7 @@ def test_table_2_has_both_columns_and_the_printed_numbers_stand_beside_the_offic
     order = list(dict.fromkeys(zip(table["method"], table["level"], strict=True)))
     assert order.index(("dpdgc", "k1")) == order.index(("dpdgcofficial", "k1")) + 1
     text = tables.tables()["dpdgc_table2"].show(table).cells.to_string()
-    assert "DPDGC-N1 (as implemented)" in text and "DPDGC-N1 " in text
+    assert "DPDGC-N1 (its code)" in text and "DPDGC-N1 " in text
     assert "claimed ε = 16 (1-neighbour level, as implemented" in text
     assert "refuted, no guarantee" in text
 
@@ -364,7 +364,7 @@ def test_claims_compare_levels_and_are_about_their_own_datasets(frame, context):
 
 def test_labels_of_k_neighbour_levels():
     assert labels.method_label("dpdgc", "k25") == "DPDGC-N25"
-    assert labels.method_label("dpdgcofficial", "edge") == "DPDGC-EDP (as implemented)"
+    assert labels.method_label("dpdgcofficial", "edge") == "DPDGC-EDP (its code)"
     assert protection.level_text("k5") == "5-neighbour level"
     assert sorted(["node", "k25", "none", "k5", "edge"], key=protection.level_order) == [
         "none", "edge", "k5", "k25", "node",
@@ -406,11 +406,13 @@ def test_table_2_is_drawn_with_what_is_printed_beside_both_columns(frame, contex
     assert set(points["DPDGC (paper)"]) == set(range(6))
     assert (points["DPDGC (paper)"][0], points["DPDGC (paper)"][2]) == (82.44, 59.98)
     table = published_table(frame, context).set_index(["dataset", "method", "level"])
-    for name, method in (("DPDGC (as implemented)", "dpdgcofficial"), ("DPDGC", "dpdgc")):
+    for name, method in (("DPDGC (its code)", "dpdgcofficial"), ("DPDGC", "dpdgc")):
         assert set(points[name]) == {0, 1, 2, 3, 5}
         for place, level in ((0, "none"), (1, "edge"), (2, "k1"), (3, "k5"), (5, "node")):
             assert points[name][place] == table.loc[("cora", method, level), "mean"]
-    assert set(points["SAGE"]) == {1, 5} and set(points["MLP"]) == {0}
+    assert set(points["SAGE"]) == {1, 5}
+    # The MLP reads no edge: its ε is 0 where one is protected.
+    assert set(points["MLP"]) == {0, 1} and points["MLP"][0] == points["MLP"][1]
     assert "level at target ε = 1, 16" in text_of(figure)
     assert "; bars: 95 % intervals" in foot_of(figure)
 
@@ -502,10 +504,11 @@ def test_figure_3d_of_both_sizes_says_its_claims_once(frame, context):
 
 def test_figure_3a_and_3b_show_both_columns_side_by_side(frame, context):
     found = lines_of(drawn.figure3a(frame, context))
-    assert {"DPDGC-EDP", "DPDGC-EDP (as implemented)"} == {label for _, label in found}
-    official, ours = (
-        found["facebook", name] for name in ("DPDGC-EDP (as implemented)", "DPDGC-EDP")
-    )
+    assert {"DPDGC-EDP", "DPDGC-EDP (its code)", "MLP"} == {label for _, label in found}
+    alone = frame[(frame["method"] == "mlp") & (frame["dataset"] == "facebook")]
+    alone = alone[alone["level"] == "none"]["test_accuracy"]
+    assert found["facebook", "MLP"].get_ydata() == pytest.approx([100 * alone.mean()] * 2)
+    official, ours = (found["facebook", name] for name in ("DPDGC-EDP (its code)", "DPDGC-EDP"))
     assert list(official.get_xdata()) == list(ours.get_xdata()) == [1.0, 4.0]
     assert (official.get_markerfacecolor(), official.get_linestyle()) == ("white", "--")
     assert official.get_color() == ours.get_color() == ours.get_markerfacecolor()
@@ -516,7 +519,7 @@ def test_figure_3a_and_3b_show_both_columns_side_by_side(frame, context):
     assert panels == ["k = 1", "k = 5", "node level"], "k grows from panel to panel"
     colours = {line.get_color() for (_, label), line in found.items() if label == "DPDGC"}
     assert len(colours) == 1
-    assert {label for _, label in found} >= {"DPDGC", "DPDGC (as implemented)"}
+    assert {label for _, label in found} >= {"DPDGC", "DPDGC (its code)"}
     text = text_of(figure) + foot_of(figure)
     for part in ("target ε", "δ = 1e-5", "k_neighbor(k)", "node_replace", "corrected, conditional",
                  "as implemented, refuted",

@@ -45,7 +45,7 @@ def test_the_figure_above_table_2_has_its_means(rows, line, monkeypatch):
     context = shipped_context("config/papers/pnpignn.yaml", ["facebook-pages"])
     axes = accuracy_plots.accuracy_of("facebook-pages")(shipped_rows(ROWS), context).axes
     title = {
-        "as its code runs it": "HeterPoisson-SML, as implemented",
+        "as its code runs it": "HeterPoisson-SML, its code",
         "as published (SML)": "HeterPoisson-SML, as published",
         "corrected": "HeterPoisson, corrected",
     }[line]

@@ -294,8 +294,8 @@ def test_a_legend_has_no_two_entries_that_look_alike(frame, study):
     ):  # fmt: skip
         (legend,) = draw(frame, study).legends
         assert sorted(text.get_text() for text in legend.get_texts()) == sorted(names)
-    joined = one_name(["ProGAP's EdgeRand (as implemented)", "ProGAP's DP-GNN (as implemented)"])
-    assert joined == "ProGAP's EdgeRand / DP-GNN (as implemented)"
+    joined = one_name(["ProGAP's EdgeRand (its code)", "ProGAP's DP-GNN (its code)"])
+    assert joined == "ProGAP's EdgeRand / DP-GNN (its code)"
     assert one_name(["paper", "paper, other"]) == "paper / paper, other"
 
 
@@ -328,7 +328,7 @@ def test_the_authors_code_has_its_methods_colour_hollow_and_dashed(monkeypatch):
     context = shipped.shipped_context("config/papers/progap.yaml", ["cora"])
     figure = accuracy_figure(shipped.shipped_rows("progap-rows.csv.gz"), context)
     lines = {line.get_label(): line for line in figure.axes[1].get_lines()}
-    own, variant = (lines["ProGAP's DP-GNN" + end] for end in ("", " (as implemented)"))
+    own, variant = (lines["ProGAP's DP-GNN" + end] for end in ("", " (its code)"))
     assert variant.get_color() == own.get_color() == own.get_markerfacecolor()
     assert (variant.get_markerfacecolor(), variant.get_linestyle()) == ("white", "--")
 

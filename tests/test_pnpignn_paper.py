@@ -219,7 +219,7 @@ def test_a_graphs_figure_draws_the_tables_means_and_the_print(frame, context, ta
     assert container.get_label() == "paper"
     assert container[0].get_xydata().tolist() == [[2, 79.8], [4, 80.8], [8, 81.6], [16, 82.1]]
     assert "refuted claims: no ε is known to hold" in told(figure)
-    assert "as implemented: the M that is best on test nodes, as its code" in told(figure)
+    assert "its code: the M that is best on test nodes" in told(figure)
 
 
 def test_graphs_with_other_features_say_so_and_missing_ones_too(frame, context):

@@ -43,7 +43,7 @@ def method_name(method: str) -> str:
     if method not in cards():
         return method.upper()
     its = cards()[method]
-    return f"{its.title} (as implemented)" if its.as_implemented_of else its.title
+    return f"{its.title} (its code)" if its.as_implemented_of else its.title
 
 
 def method_label(method: str, level: str) -> str:
@@ -55,7 +55,7 @@ def method_label(method: str, level: str) -> str:
     if its is None:
         return method.upper() + level_suffix(level)
     title = its.level_titles.get(level_kind(level), its.title + level_suffix(level))
-    return f"{title} (as implemented)" if its.as_implemented_of else title
+    return f"{title} (its code)" if its.as_implemented_of else title
 
 
 def covers_weights_alone(cell: Mapping) -> bool:

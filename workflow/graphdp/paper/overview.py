@@ -14,7 +14,7 @@ from graphdp.paper import style
 KINDS = {
     "printed": ("printed", style.PRINTED),
     "claimed": (
-        "as the authors' code runs it: claim refuted",
+        "by the authors' code or formula: claim refuted",
         {"marker": "o", "color": "#c2185b", "markerfacecolor": "white"},
     ),
     "holds": ("with an ε that holds", {"marker": "s", "color": "#556b2f"}),

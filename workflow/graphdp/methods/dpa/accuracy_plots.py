@@ -54,9 +54,7 @@ _WITHOUT_LOOK = {"color": "#777777", "marker": "o"}
 _FIVE = {"feature_share": 0.05}
 figure3 = by_graph(
     (
-        of_method(
-            Line("", OFFICIAL, "none", ("edges_only",)), "as implemented, no noise at any ε_e"
-        ),
+        of_method(Line("", OFFICIAL, "none", ("edges_only",)), "its code, no noise at any ε_e"),
         of_method(Line("", "dpa", "edge", ("edges_only",)), "corrected, 2 and 2 rounds"),
     ),
     lacks=("RR", "Blink", "Solitude", "DPRR"),
@@ -70,7 +68,7 @@ def _by_edges(experiment: str, public: str) -> tuple[Drawn, ...]:
         settings = {"dummy_rate": 1 - math.exp(-edges), "public": public}
         lines.append(
             (
-                f"as implemented, claimed ε_e = {edges}",
+                f"its code, claimed ε_e = {edges}",
                 implemented(experiments=(experiment,), settings=settings),
                 lambda cell, edges=edges: round(float(cell["epsilon"]) - edges, 6),
             )
@@ -82,14 +80,15 @@ figure4 = by_graph(_by_edges("features_edges", "labels"), "ε_h", log=True, lack
 figure5 = by_graph(_by_edges("edges_labels", "features"), "ε_y", log=True, lacks=("RR",))
 figure6 = by_graph(
     (of_method(implemented(experiments=("features_labels",), settings={"public": "edges"}),
-                "as implemented"),),
+                "its code"),),
     lacks=("LPGNN", "RGNN"),
 )  # fmt: skip
 
 
 def _other(method: str, experiment: str, adjacency: str = "") -> Drawn:
-    line = Line("", method, experiments=(experiment,))
-    return replace(of_method(line, method_label(method, "node")), adjacency=adjacency)
+    line, name = Line("", method, experiments=(experiment,)), method_label(method, "node")
+    name += f", for a {adjacency}" if adjacency else ""
+    return replace(of_method(line, name), adjacency=adjacency)
 
 
 figure7 = by_graph_and_side(
@@ -196,11 +195,13 @@ def against(
     name: str,
     label: str,
     even: bool = False,
+    apart: str = "",
     beside: Callable[[Axes], None] | None = None,
 ) -> Callable[[pd.DataFrame, Mapping], Figure]:
     """Figures 9 and 10: accuracy against a hyperparameter, a line per ε, a panel per graph.
 
-    even: whether its values stand at equal distances. beside: draws what else a panel shows.
+    even: whether its values stand at equal distances. apart: what the last one of these is, to
+    which no line leads. beside: draws what else a panel shows.
     """
     line, column = implemented(experiments=(experiment,)), HYPERPARAMETER_PREFIX + name
 
@@ -222,9 +223,13 @@ def against(
                     own = mine[mine["epsilon"] == token].sort_values(column)
                     look = {"color": colour, "marker": marker, **style.AS_IMPLEMENTED}
                     x = own[column].map(values.index) if even else own[column]
-                    draw_line(ax, x, own, label=f"claimed ε = {token}", **look)
+                    alone = (own[column] == values[-1]) & bool(apart)
+                    for part in (own[~alone], own[alone]):
+                        draw_line(ax, x[part.index], part, label=f"claimed ε = {token}", **look)
                 if even:
-                    ax.set_xticks(range(len(values)), [f"{value:g}" for value in values])
+                    names = [f"{value:g}" for value in values]
+                    names[-1] += f"\n{apart}" if apart else ""
+                    ax.set_xticks(range(len(values)), names)
                     ax.set_xlim(-0.3, len(values) - 0.7)
                 else:
                     set_ticks(ax, values)
@@ -250,7 +255,9 @@ def dummies(ax: Axes) -> None:
     ax.patch.set_visible(False)
 
 
-figure9 = against("clipping", "max_degree", "D, of c = 20, 40, 60, 80 and 100 %", even=True)
+figure9 = against(
+    "clipping", "max_degree", "D, of c = 20, 40, 60, 80 and 100 %", even=True, apart="no cut"
+)
 figure10 = against("dummies", "dummy_rate", "r", beside=dummies)
 
 
@@ -259,7 +266,7 @@ figure10 = against("dummies", "dummy_rate", "r", beside=dummies)
 _NO_GRAPH = Drawn(NO_GRAPH, "no graph, no noise", _WITHOUT_LOOK)
 _ROUND = {"linestyle": "-.", "marker": "^"}  # hollow is what has no ε that holds
 #: Which lines of Table 3 the figure of a graph has, and what their bars are.
-_OF_PRINT = "as implemented, paper: ε_h = 5 % of ε; paper's bars: standard deviation"
+_OF_PRINT = "its code, paper: ε_h = 5 % of ε; paper's bars: standard deviation"
 
 
 def of_graph(dataset: str) -> Callable[[pd.DataFrame, Mapping], Figure]:
@@ -268,10 +275,10 @@ def of_graph(dataset: str) -> Callable[[pd.DataFrame, Mapping], Figure]:
     which at edge level has ε = 0."""
     sides = {
         "node level": (
-            of_method(implemented(settings=_FIVE), "as implemented"),
+            of_method(implemented(settings=_FIVE), "its code"),
             of_method(NODE, "corrected"),
             of_method(NODE_ONCE, "corrected, 1 and 1 rounds", **_ROUND),
-            of_method(PLAIN, "as implemented, no noise"),
+            of_method(PLAIN, "its code, no noise"),
             _NO_GRAPH,
         ),
         "edge level": (

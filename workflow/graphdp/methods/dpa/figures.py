@@ -39,7 +39,7 @@ TABLES: dict[str, Table] = {
     "dpa_cost": Table("Cost of the protocol", facts.cost, facts.show_cost, facts.COST_NUMBERS),
 }
 _NO_VALUES = "The values of the printed figure cannot be read from its text."
-_REFUTED = "DPA-GNN's ε as implemented is a claim (dashed): no finite ε is known to hold."
+_REFUTED = "DPA-GNN's ε as its code runs it is a claim (dashed): no finite ε is known to hold."
 
 
 def _of_graph(name: str) -> Drawing:

@@ -92,7 +92,7 @@ def _same(found: Any, wanted: Any) -> bool:
     return wanted is None if absent else found == wanted
 
 
-def implemented(title: str = "DPA-GNN, as implemented", **changes: Any) -> Line:
+def implemented(title: str = "DPA-GNN, its code", **changes: Any) -> Line:
     """The authors' code."""
     return Line(title, OFFICIAL, **changes)
 
@@ -103,7 +103,7 @@ EDGE = Line("corrected, edge level", CORRECTED, "edge", ("edge",))
 EDGE_ONCE = Line(
     "corrected, edge level, 1 and 1 rounds", CORRECTED, "edge", ("edge_one_round",)
 )  # fmt: skip
-PLAIN = Line("as implemented, without noise", OFFICIAL, "none", ("without_noise",))
+PLAIN = Line("its code, without noise", OFFICIAL, "none", ("without_noise",))
 PLAIN_CORRECTED = Line("corrected, without noise", CORRECTED, "none", ("without_noise",))
 NO_GRAPH = Line("the same network without a graph", CORRECTED, "none", ("no_graph",))
 #: What the three methods below protect, each user for itself. All three take features, edges and

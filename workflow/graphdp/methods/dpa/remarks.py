@@ -4,7 +4,7 @@ itself."""
 from collections.abc import Mapping
 
 REFUTED = (
-    "DPA-GNN's ε as implemented is a claim: rounds after the first read the edges again without "
+    "DPA-GNN's ε as its code runs it is a claim: later rounds read the edges again without "
     "noise, so no finite ε is known to hold. Corrected lines have noise in every round. The claim "
     "has a δ of 1e-5 for each of the two streams."
 )

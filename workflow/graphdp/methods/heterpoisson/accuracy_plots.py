@@ -30,7 +30,7 @@ from graphdp.paper.select import select_best, summarise
 STANDS_BESIDE = {"facebook-pages": "facebook-pages-128", "twitch-de": "twitch-de-128"}
 #: Of the network without neighbours, which is the same method.
 _WITHOUT_LOOK = {"color": "#333333", "marker": "o"}
-_CHOICE = "as implemented: the M that is best on test nodes, as its code"
+_CHOICE = "its code: the M that is best on test nodes"
 #: The convolution of Figures 5, 6 and 10, which the paper does not name.
 SHOWN_CONVOLUTION = "sage"
 

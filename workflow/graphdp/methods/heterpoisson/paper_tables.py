@@ -67,7 +67,7 @@ class Line:
 
 
 AS_IMPLEMENTED = Line(
-    "HeterPoisson-SML, as implemented",
+    "HeterPoisson-SML, its code",
     "heterpoissonofficial",
     "published",
     "inductive",
@@ -86,7 +86,7 @@ def _plain(title: str, method: str, experiment: str, printed: bool = False) -> L
 
 #: In the order of the tables: the paper's baselines, then others, their noise for a participant.
 LINES = (
-    _plain("naive DP-SGD, as implemented", "naiveofficial", "papers", printed=True),
+    _plain("naive DP-SGD, its code", "naiveofficial", "papers", printed=True),
     _plain("corrected GAP: noise for all terms of a row", "gap", "papers", printed=True),
     Line("NDP: exact inference", "sage", "papers", chosen=False, printed=True, only="sage"),
     _plain("naive DP-SGD, done right", "naive", "baselines"),
