@@ -10,6 +10,7 @@ from scipy.stats import norm
 
 from graphdp.errors import GraphDPError
 from graphdp.noise import MOST_DRAWS
+from graphdp.parties import ring
 from graphdp.privacy import pair_sums
 from graphdp.privacy.accounting.closed_form import gaussian_delta
 from graphdp.privacy.calibration import calibrate
@@ -228,10 +229,10 @@ def rounded(std):
 def test_rounding_leaves_few_enough_cells_to_be_drawn_from_floats():
     for bits in np.linspace(3, 40, 500):
         std = 2.0**bits
-        cells = std / 2.0 ** pair_sums.step_bits(std)
+        cells = std / 2.0 ** ring.step_bits(std)
         assert 8 <= cells < 2**16 and (cells == std or cells >= 2**15)
     with pytest.raises(GraphDPError, match="parties draw from 8"):
-        pair_sums.step_bits(7.9)
+        ring.step_bits(7.9)
 
 
 @pytest.mark.parametrize("parties", [1, 2])
@@ -261,7 +262,7 @@ def test_what_colluders_do_not_know_has_the_noise_that_is_accounted():
 
 
 def test_sums_that_could_wrap_around_are_refused():
-    step = 2.0**pair_sums.FRACTION_BITS
+    step = 2.0**ring.FRACTION_BITS
     pair_sums.check_ring(2**38, 3, 30 * step)
     with pytest.raises(GraphDPError, match="may wrap around"):
         pair_sums.check_ring(2**39, 3, 30 * step)
@@ -363,7 +364,7 @@ def test_what_the_drawn_noise_may_lose_covers_all_deviations():
     """Of the most numbers of all: each of up to 2¹⁶ cells has its chance up to 4 · 2⁻⁴⁵ over its
     width wrong."""
     found = distributed(1.0, math.sqrt(2), 1, "sums").drawn_epsilon(1000.0)
-    cells = max(2.0**b / 2.0 ** pair_sums.step_bits(2.0**b) for b in np.linspace(3, 39.99, 1000))
+    cells = max(2.0**b / 2.0 ** ring.step_bits(2.0**b) for b in np.linspace(3, 39.99, 1000))
     least = 2 * math.sqrt(MOST_DRAWS * (4 * 2.0**-45 * cells) ** 2 * 60)
     assert least <= found <= 0.031 < 1.05 * found
 

@@ -5,6 +5,8 @@ import datetime
 import os
 import signal
 import ssl
+import subprocess
+import sys
 import time
 from ipaddress import ip_address
 
@@ -14,7 +16,7 @@ from scipy import stats
 
 from graphdp.errors import GraphDPError
 from graphdp.noise import GridNoise
-from graphdp.parties import frames, memory, party, shares, shuffler
+from graphdp.parties import frames, memory, party, ring, shares, shuffler
 from graphdp.parties import session as session_module
 from graphdp.parties.fixed_point import decode, dummies, encode, party_noise, project
 from graphdp.parties.frames import Link
@@ -74,6 +76,16 @@ def test_all_shares_but_one_are_uniform_whatever_the_row(row):
     for one, other in ((0, 1), (0, 2), (1, 2)):
         cells = (found[one] & np.uint64(15)) * np.uint64(16) + (found[other] & np.uint64(15))
         assert stats.chisquare(np.bincount(cells.astype(int), minlength=256)).pvalue > FAILS
+
+
+@pytest.mark.parametrize("program", ["party", "shuffler"])
+def test_a_process_starts_with_little(program):
+    """What is imported and hashed at every start is most of what a short session takes."""
+    code = f"import sys, graphdp.parties.{program}; print(*sys.modules)"
+    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(made.stdout.split())
+    assert not loaded & {"torch", "scipy", "pandas", "pydantic"}
+    assert not [name for name in loaded if name.startswith(("graphdp.privacy", "graphdp.methods"))]
 
 
 def test_masks_add_up_to_zero_and_every_round_has_its_own():
@@ -173,9 +185,9 @@ def test_a_party_s_noise_has_the_law_that_is_accounted(std):
     """Kolmogorov and Smirnov against the Gaussian, in steps that are whole; the last bits of these,
     which a rounding might have turned to one side, against uniform."""
     found = party_noise(("law", std), (60_000, 1), std * 2.0**-24)[:, 0]
-    steps, left = np.divmod(found, 2 ** pair_sums.step_bits(std))
+    steps, left = np.divmod(found, 2 ** ring.step_bits(std))
     assert not left.any()
-    std /= 2 ** pair_sums.step_bits(std)
+    std /= 2 ** ring.step_bits(std)
     dithered = steps + np.random.default_rng(0).uniform(-0.5, 0.5, steps.size)
     assert stats.kstest(dithered / np.hypot(std, 12**-0.5), "norm").pvalue > FAILS
     if std > 2**10:

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from graphdp.errors import GraphDPError
-from graphdp.privacy.pair_sums import FRACTION_BITS, step_bits
+from graphdp.parties.ring import FRACTION_BITS, step_bits
 from graphdp.words import Words, normals
 
 _PART = 1 << 16  # numbers that are worked on at once: they fit into a cache

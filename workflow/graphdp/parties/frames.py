@@ -18,7 +18,7 @@ from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from graphdp.errors import GraphDPError
-from graphdp.privacy.pair_sums import FRACTION_BITS, RING_BITS
+from graphdp.parties.ring import FRACTION_BITS, RING_BITS
 
 HELLO, KEYS, DONE, PAIRS, SUMS = range(5)
 KINDS = ("hello", "keys", "done", "pairs", "sums")

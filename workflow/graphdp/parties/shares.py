@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from graphdp.privacy.pair_sums import FRACTION_BITS, step_bits
+from graphdp.parties.ring import FRACTION_BITS, step_bits
 from graphdp.rng import stream_key
 from graphdp.words import Words
 

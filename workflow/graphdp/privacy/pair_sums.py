@@ -87,14 +87,11 @@ import math
 
 from graphdp.errors import GraphDPError
 from graphdp.noise import MOST_DRAWS
+from graphdp.parties.ring import CELL_BITS, FRACTION_BITS, RING_BITS, step_bits
 from graphdp.privacy.mechanisms.base import Sensitivity, is_count, require
 from graphdp.privacy.mechanisms.distributed_gaussian import party_std
 from graphdp.privacy.protection import OWN_LIST_REPLACED
 
-#: Rows are multiples of 2^-FRACTION_BITS, shares whole numbers modulo 2^RING_BITS.
-FRACTION_BITS, RING_BITS = 24, 64
-#: A party's deviation has fewer than 2^CELL_BITS of the cells that its noise is rounded to.
-CELL_BITS = 16
 #: What parties' noise as drawn adds to ε at most, for the most numbers that a model may draw
 #: (`graphdp.parties.fixed_point`).
 DRAWN_EPSILON = 2 * (
@@ -170,20 +167,6 @@ def _checked_degree(max_degree: int | None) -> int:
         f"max_degree is {max_degree!r}; give a whole number of at least 0",
     )
     return max_degree
-
-
-def step_bits(noise_std: float) -> int:
-    """log₂ B of a round in which a party's noise has the deviation `noise_std`, in steps of 2⁻²⁴.
-
-    The rounding is then coarse enough to be drawn exactly from floating-point normals.
-    Raises GraphDPError unless `noise_std` lies in [8, 2⁴⁰].
-    """
-    if not 8 <= noise_std <= 2.0**40:
-        raise GraphDPError(
-            f"noise of {noise_std:g} steps of 2^-{FRACTION_BITS} per party; parties draw from 8 "
-            f"steps to 2^40: take another epsilon"
-        )
-    return max(0, math.frexp(noise_std)[1] - CELL_BITS)
 
 
 def check_ring(num_keys: int, parties: int, party_noise: float) -> None:

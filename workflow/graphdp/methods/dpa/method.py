@@ -30,11 +30,12 @@ from graphdp.methods.dpa import plan_settings
 from graphdp.methods.dpa.plan import COUNTS, FIRST, LABELS, LATER, LENGTHS
 from graphdp.methods.settings import key
 from graphdp.parties.fixed_point import decode, encode, project
+from graphdp.parties.ring import FRACTION_BITS
 from graphdp.parties.shares import Round
 from graphdp.privacy import calibrated, execution
 from graphdp.privacy.execution import Execution
 from graphdp.privacy.mechanisms.distributed_gaussian import party_std, shared_by
-from graphdp.privacy.pair_sums import FRACTION_BITS, check_ring, mean_dummies
+from graphdp.privacy.pair_sums import check_ring, mean_dummies
 from graphdp.privacy.protection import edges_alone
 from graphdp.rng import stream_seed
 

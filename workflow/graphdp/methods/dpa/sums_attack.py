@@ -30,11 +30,12 @@ from graphdp.methods.dpa.plan import COUNTS, LABELS
 from graphdp.methods.dpa.worlds import WORLDS, Pair
 from graphdp.parties import memory
 from graphdp.parties.fixed_point import decode, encode, project
+from graphdp.parties.ring import FRACTION_BITS, step_bits
 from graphdp.parties.shares import noise_secret
 from graphdp.privacy import calibrated
 from graphdp.privacy.calibration import Calibration
 from graphdp.privacy.mechanisms.distributed_gaussian import party_std
-from graphdp.privacy.pair_sums import FRACTION_BITS, mean_dummies, step_bits
+from graphdp.privacy.pair_sums import mean_dummies
 from graphdp.progress import brief
 
 #: The network's; it is trained on what is released.
