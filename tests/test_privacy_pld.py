@@ -368,6 +368,13 @@ def test_a_replaced_node_of_poisson_samples_needs_its_accountant_before_a_job_is
     for missing in ({}, {"corrected_experiments": ["a"]}):
         with pytest.raises(GraphDPError, match=r"^config: calibrate_for: mlp .*: pld$"):
             prepare(study | missing)
+    # What has no such noise is refused, and not given that of another promise.
+    for method in ("gap", "progap", "sage", "dpa"):
+        other = study | {"accountant": "pld", "experiments": {"a": [entry | {"method": method}]}}
+        with pytest.raises(GraphDPError, match=rf"calibrate_for: {method} at level node has no "):
+            prepare(other)
+    public = entry | {"method": "gap", "degree_bound": "public_candidates"}
+    prepare(study | {"accountant": "pld", "experiments": {"a": [public]}})
 
 
 def test_a_study_takes_what_calibration_knows():

@@ -268,14 +268,34 @@ def test_another_definition_of_a_graph_leaves_all_to_do_that_it_is_in():
     assert {one.stage for one in jobs() if one.state == "done"} == {"preprocess"}
 
 
-def test_what_is_older_than_its_graph_is_left_to_do():
-    """As where the graph was made again, of a corrected file."""
+def made_from(stage, *paths):
+    """Seal what a stage's first job makes as made from what is in these files now."""
+    one = jobs(stage)[0]
+    for path in (one.made, *others_of(one)):
+        seals.write(path, digest_of(one), seals.contents(map(str, paths)))
+    return one.made
+
+
+def test_what_was_made_from_something_else_is_left_to_do():
+    """As where a graph was made again of a corrected file, or rows and not the report; the same
+    content again is nothing else, nor is an input that is gone."""
     make_all()
     (graph,) = jobs("preprocess")
-    later = Path(seals.seal_of(graph.made)).stat().st_mtime_ns + 1000 * 10**9
-    seal = seals.seal_of(graph.made)
-    os.utime(seal, ns=(later, later))
-    assert {one.stage for one in jobs() if one.state == "done"} == {"preprocess"}
+    fit = made_from("fit", graph.made)
+    rows = made_from("collect", fit, graph.made)
+    made_from("draw", rows)
+    assert {one.state for one in jobs()} == {"done"}
+    for path, left in ((graph.made, {"fit", "collect"}), (fit, {"collect"}), (rows, {"draw"})):
+        made_of = seals.read(Path(path))
+        for content, expected in (("other", left), ("made", set())):
+            io.write_text(path, content)
+            seals.write(path, made_of["made_of"], made_of["read"])
+            assert {one.stage for one in jobs() if one.state == "left"} == expected
+        for gone in (Path(path), seals.seal_of(path)):
+            gone.rename("kept")
+            stages = {one.stage for one in jobs() if one.state == "left"}
+            assert len(stages) == 1 and not stages & left
+            Path("kept").rename(gone)
 
 
 def test_other_known_rows_leave_rows_and_report_to_do(project):

@@ -102,15 +102,19 @@ def state(path: str | os.PathLike = LEDGER) -> str:
 
 
 def check_nothing_published(path: str | os.PathLike = LEDGER) -> None:
-    """That no private study has published, as where there is no ledger. Raises `GraphDPError`."""
+    """That no private study has published, as where there is no ledger; what another user has,
+    whose folder it is in, is not known. Raises `GraphDPError`."""
     path = Path(path)
+    if path.parent.is_dir() and not _own(path.parent):
+        return
     records = path.parent.glob(f"*/{private.RECORD}")
     # With all of private/ lost, what was published is still there; of others no statement is.
     published = (path.parent.parent / "results").glob(f"*/{private.STATEMENT}")
     for record in (*sorted(records), *sorted(published)):
         raise GraphDPError(
-            f"the ledger {path} is missing or not yours to read, and {record} says that "
-            f"{record.parent.name} was published: restore it and its key from a copy"
+            f"the ledger {path} is missing, and {record} says that {record.parent.name} was "
+            "published: restore it and its key from a copy, or if somebody else published that "
+            f"elsewhere, move {record.parent} away"
         )
 
 

@@ -2,9 +2,10 @@
 
 When a job is done, `graphdp.workflow.job.run` writes a seal for each of its outputs: `.NAME.seal`
 beside the file or folder NAME, a JSON object of `place` (its path in the project), `made_of` (a
-digest of what determines it, where the rule says so) and `sha256` (of each file in it). The next
-job checks the seals of its inputs before it opens them. So a result that was cut, altered, left by
-a killed job, or copied from another study is not used, whatever kind of file it is.
+digest of what determines it, where the rule says so), `sha256` (of each file in it) and `read` (of
+each sealed input a digest of its content, for `graphdp status`). The next job checks the seals of
+its inputs before it opens them. So a result that was cut, altered, left by a killed job, or copied
+from another study is not used, whatever kind of file it is.
 
 The digests are not keyed: those of a private release stay in `private/`.
 """
@@ -38,16 +39,26 @@ def seal_of(path: Paths) -> Path:
     return path.with_name(f".{path.name}.seal")
 
 
-def write(path: Paths, made_of: str = "") -> None:
+def write(path: Paths, made_of: str = "", read: Mapping[str, str] | None = None) -> None:
     """Seal a file, or a folder with all that is in it but hidden files.
 
     path: as the rule names it, relative to the project's folder. made_of: a digest of what
-    determines the result.
+    determines the result. read: `contents` of what it was made from.
     """
     found = {name: io.sha256_file(file) for name, file in _files(Path(path)).items()}
-    io.write_json(
-        seal_of(path), {"place": Path(path).as_posix(), "made_of": made_of, "sha256": found}
-    )
+    seal = {"place": Path(path).as_posix(), "made_of": made_of, "sha256": found}
+    io.write_json(seal_of(path), seal | {"read": dict(read or {})})
+
+
+def contents(paths: Iterable[str]) -> dict[str, str]:
+    """Of those results that are sealed a digest of what is in them, by their seals."""
+    return {path: digest(read(Path(path))["sha256"]) for path in paths if seal_of(path).is_file()}
+
+
+def reads_what_is_there(path: Path) -> bool:
+    """Whether a sealed result was made from what its inputs hold now, as far as they are there."""
+    said = read(path).get("read", {})
+    return all(said[one] == now for one, now in contents(said).items())
 
 
 def remove(path: Paths) -> None:
@@ -132,13 +143,15 @@ def _files(path: Path) -> dict[str, Path]:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """What stands in the seal of a result: `place`, `made_of`, `sha256`; see above.
+    """What stands in the seal of a result: `place`, `made_of`, `sha256`, `read`; see above.
 
     Raises `GraphDPError` if it is damaged.
     """
     try:
         seal = json.loads(seal_of(path).read_text(encoding="utf-8"))
-        if set(seal) == {"place", "made_of", "sha256"} and isinstance(seal["sha256"], dict):
+        # Of an earlier version it does not say what was read.
+        whole = {*seal} | {"read"} == {"place", "made_of", "sha256", "read"}
+        if whole and all(isinstance(seal.get(one, {}), dict) for one in ("sha256", "read")):
             return seal
     except (ValueError, TypeError, RecursionError):
         pass

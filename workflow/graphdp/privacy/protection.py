@@ -210,7 +210,8 @@ ADJACENCIES: dict[str, Adjacency] = {
                 "and own list of neighbours for any others changes the probability of any outcome "
                 "by at most a factor exp(ε), except with probability about δ. Edges to that person "
                 "that stand in others' lists stay and are not protected: where a friendship stands "
-                "in both lists, that it is there is not hidden."
+                "in both lists, that it is there is not hidden. Unless the method says so, the "
+                "person's own row of released matrices is not covered."
             ),
         ),
         Adjacency(

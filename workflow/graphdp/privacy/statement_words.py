@@ -4,6 +4,7 @@ counts."""
 from graphdp.privacy.mechanisms.base import Output
 from graphdp.privacy.plan import Plan
 from graphdp.privacy.protection import (
+    OWN_LIST_REPLACED,
     Words,
     edges_alone,
     graph_stays,
@@ -51,6 +52,8 @@ def protection(plan: Plan, words: Words, release: str) -> Protection:
         public, chosen = ["Number of training nodes: taken as public."], release != "private"
         if _exact_inference(plan):
             others.append("Features and edges of all nodes, as far as predictions read them.")
+        if plan.adjacency == OWN_LIST_REPLACED:
+            others.append("Edges to a node that stand in others' lists: they stay.")
         if _hides_sending_alone(plan):
             protected.append("Whether a user sends anything.")
             public = ["Which users there are, and who of them trains: taken as public."]

@@ -97,6 +97,7 @@ def _run(snakemake: Any, main: Callable[[Any], None]) -> None:
     seals.check_inputs(
         list(snakemake.input), sealed.get("read", {}), [known] if isinstance(known, str) else known
     )
+    read = seals.contents(one for one in dict.fromkeys(snakemake.input) if os.path.exists(one))
     for output in snakemake.output:
         seals.remove(output)
         if os.path.isdir(output):  # of a job of a killed run, which ended after this one began
@@ -105,7 +106,7 @@ def _run(snakemake: Any, main: Callable[[Any], None]) -> None:
     for output in snakemake.output:
         # What a private release publishes is read by nobody here.
         if snakemake.config.get("release") != "private" or output.startswith(f"{private.FOLDER}/"):
-            seals.write(output, sealed.get("own", ""))
+            seals.write(output, sealed.get("own", ""), read)
     _COUNTED.update(cpu_seconds=0.0, wall_seconds=0.0)
     print("done: " + ", ".join(f"{name} {value:g}" for name, value in usage().items()))
 

@@ -18,7 +18,11 @@ def check_folders(*folders: str | os.PathLike) -> None:
     """Raise `GraphDPError` if a file, or a link to nothing, is where a folder will be."""
     for folder in map(Path, folders):
         for path in (*reversed(folder.parents), folder):
-            if os.path.lexists(path) and not path.is_dir():
+            try:
+                there, is_folder = os.path.lexists(path), path.is_dir()
+            except OSError as error:
+                raise GraphDPError(f"{path} cannot be read ({error.strerror})") from None
+            if there and not is_folder:
                 what = "is a link to nothing" if path.is_symlink() else "is no folder"
                 raise GraphDPError(f"{path} {what}: move it away, and run again")
 

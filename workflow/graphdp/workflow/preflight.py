@@ -28,7 +28,7 @@ from graphdp.parties import places
 from graphdp.privacy.assumptions import SIDES_FOLLOW_FROM_IDS
 from graphdp.privacy.calibration import calibration_plan
 from graphdp.privacy.plan import accounted_by
-from graphdp.privacy.protection import is_private, replaces
+from graphdp.privacy.protection import REPLACED, is_private, replaces, whole_nodes
 from graphdp.workflow import lock
 from graphdp.workflow.known_rows import KnownIndex
 
@@ -328,6 +328,11 @@ def _check_plan(
     chosen = calibration_plan(accounted_by(study.accountant, plans), calibrate_for)
     if study.release == "private":
         private.check_plan(method, chosen, num_train)
+    if calibrate_for == "replaced" and whole_nodes(level) and chosen.adjacency != REPLACED:
+        raise GraphDPError(
+            f"config: calibrate_for: {method} at level {level} has no noise for a node that is "
+            "replaced with all of its edges; set calibrate_for: corrected"
+        )
     if replaces(chosen.adjacency) and chosen.composition.adds_or_removes:
         raise GraphDPError(
             f"config: calibrate_for: {method} at level {level} draws Poisson samples, for which a "

@@ -86,13 +86,9 @@ def status(config: Path) -> list[Job]:
 
 
 def _jobs(made: Made) -> Iterator[tuple[Any, ...]]:
-    """(kind, what is made, log, digest for its seals, what else is made, graphs that it is made of)
-    of every job; bundles stand several times."""
+    """(kind, what is made, log, digest for its seals, what else is made) of every job; bundles
+    stand several times."""
     study, results = made.study, Path(made.results)
-
-    def graphs(*datasets: str) -> tuple[str, ...]:
-        return tuple(map(made.graph_file, datasets))
-
     for dataset in made.available():
         log = Path(made.work, f"data/logs/preprocess/{dataset}.log")
         others = (made.statistics_file(dataset),)
@@ -101,47 +97,35 @@ def _jobs(made: Made) -> Iterator[tuple[Any, ...]]:
         folder = Path(made.calibration_folder(dataset))
         others = (made.statements_folder(dataset),)
         log = results / f"logs/calibrate/{dataset}.log"
-        digest = made.calibrations_made_of(dataset)
-        yield "calibrate", folder, log, digest, others, graphs(dataset)
+        yield "calibrate", folder, log, made.calibrations_made_of(dataset), others
     needed = {(cell.path, block) for cell, block in made.trained()}
     for unit in made.grid.units.values():
         digest = made.made_of(made.members(unit))
         for block in dict.fromkeys(block for path, block in needed if path in unit.cells):
             path = made.grid.result(unit.stage.name, unit.place, block)[0]
             kind = f"{unit.stage.name} {unit.method} {unit.level}"
-            log = results / f"logs/{path}.log"
-            yield kind, results / path, log, digest, (), graphs(unit.dataset)
+            yield kind, results / path, results / f"logs/{path}.log", digest
     for cell in made.grid.attacked:
         for block in made.attacked_blocks(cell):
             log = results / f"logs/attack/{cell.path}/{block}.log"
             kind = f"attack {cell.method} {cell.level}"
-            file, digest = Path(made.attack_file(cell, block)), made.attack_made_of(cell)
-            yield kind, file, log, digest, (), graphs(cell.dataset)
+            yield kind, Path(made.attack_file(cell, block)), log, made.attack_made_of(cell)
     if made.private:
         # Published, it stays so: under another configuration the ledger refuses a second one.
         yield "release", Path(made.released_files()[0]), results / "logs/release.log", ""
         return
     collect = results / "logs/collect.log"
-    rows, others = Path(made.rows_file()), (made.context_file(),)
-    every = graphs(*made.available())
-    yield "collect", rows, collect, made.rows_made_of(), others, every
+    yield "collect", Path(made.rows_file()), collect, made.rows_made_of(), (made.context_file(),)
     if study.attacks:
         log = results / "logs/collect_attacks.log"
-        file, digest = Path(str(made.attack_rows_file())), made.attacks_made_of()
-        yield "collect_attacks", file, log, digest, (), graphs(*made.attacked_datasets())
+        file = Path(str(made.attack_rows_file()))
+        yield "collect_attacks", file, log, made.attacks_made_of()
     drawn = *map(str, made.table_files()), *map(str, made.figure_files())
     log = results / "logs/draw.log"
-    yield "draw", Path(made.report_file()), log, made.report_made_of(), drawn, every
+    yield "draw", Path(made.report_file()), log, made.report_made_of(), drawn
 
 
-def _job(
-    kind: str,
-    made: Path,
-    log: Path,
-    digest: str,
-    others: Sequence[str] = (),
-    graphs: Sequence[str] = (),
-) -> Job:
+def _job(kind: str, made: Path, log: Path, digest: str, others: Sequence[str] = ()) -> Job:
     hidden = log.with_name(f"{log.name}.private")
     log = hidden if hidden.is_file() else log
     said = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
@@ -152,7 +136,7 @@ def _job(
             done = _released(made.parent)
         else:
             done = all(_sealed(Path(one), digest) for one in (made, *others))
-            done = done and not any(_newer(Path(one), made) for one in graphs)
+            done = done and seals.reads_what_is_there(made)
             for one in map(Path, (made, *others) if done else ()):
                 # Arrays are large, and checked by the job that reads them.
                 if one.suffix != ".npz":
@@ -181,12 +165,6 @@ def _sealed(made: Path, digest: str) -> bool:
     """Whether a result is there and finished, of what the study asks for."""
     seal = seals.read(made) if made.exists() and seals.seal_of(made).is_file() else None
     return seal is not None and seal["made_of"] == digest
-
-
-def _newer(graph: Path, made: Path) -> bool:
-    """Whether a graph was made after what was made of it, perhaps of another file."""
-    seal = seals.seal_of(graph)
-    return seal.is_file() and seal.stat().st_mtime_ns > seals.seal_of(made).stat().st_mtime_ns
 
 
 def _locked(lock: Path) -> bool:

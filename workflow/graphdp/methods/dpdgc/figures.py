@@ -76,7 +76,7 @@ def table2(rows: pd.DataFrame, context: Mapping) -> Figure:
                 mine = noisy[noisy["dataset"] == dataset]
                 ax.set_xlabel(wrap(claims_title(mine, "level", details=not once), 52))
         missing = table[table["mean"].isna() & ~table["dataset"].isin(unavailable_in(context))]
-        said = claims(noisy) if once else []
+        said = [*(claims(noisy) if once else []), *[_ALONE] * bool(alone.any())]
         finish(figure, axes, datasets, missing.to_dict("records"), noisy, said)
         return figure
 
@@ -174,8 +174,14 @@ def _decoupled(
             for name in names:
                 share_y([ax for place, ax in zip(places, titled, strict=True) if place[0] == name])
         missing = missing_cells(expected, summary, context, panels)
-        finish(figure, axes, names, missing, summary, claims(mine) if once else [])
+        said = claims(mine) if once else []
+        if not alone.empty and "edge" in levels:
+            said.append(_ALONE)
+        finish(figure, axes, names, missing, summary, said)
         return figure
+
+
+_ALONE = "MLP at edge level: ε = 0"
 
 
 def _reads_no_edge(cells: pd.DataFrame) -> pd.Series:
