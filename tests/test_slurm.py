@@ -195,7 +195,16 @@ def test_a_folder_without_slurm_jobs_asks_nobody(slurm, tmp_path, monkeypatch):
     assert orphans.cancel(tmp_path) == []
 
 
-SEALED = {"preprocess", "stage", "bundle", "attack", "collect", "calibrate", "draw"}
+SEALED = {
+    "preprocess",
+    "stage",
+    "bundle",
+    "attack",
+    "collect",
+    "collect_attacks",
+    "calibrate",
+    "draw",
+}
 
 
 class Wildcards(dict):
