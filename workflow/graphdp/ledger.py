@@ -22,6 +22,8 @@ LEDGER = f"{private.FOLDER}/ledger.jsonl"
 #: other release: `made_with` has the code. A line of what was published has `dataset`, `published`
 #: and `mac`.
 FIELDS = ("commit", "data", "dataset", "made_with", "noise", "release")
+#: Parts that data of other people may have as well, as where edges form a ring.
+_ALIKE = frozenset({"labels", "edges", "features", "rows of features"})
 
 
 def reserve(
@@ -218,10 +220,6 @@ def publish(dataset: str, model: str, path: str | os.PathLike = LEDGER) -> None:
         if of is None:
             raise GraphDPError(f"the ledger {path} has no release of {dataset}: restore it")
         _append(path, lines, json.dumps(new | {"mac": _mac(key, mac, new)}, sort_keys=True) + "\n")
-
-
-#: Parts that data of other people may have as well, as where nodes are sorted by class.
-_ALIKE = frozenset({"labels", "edges", "features", "rows of features"})
 
 
 @contextmanager

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: All that a private study makes but what it releases: data, cache, logs, and the ledger.
 FOLDER = "private"
-#: What stands in a private study's folder of results.
+#: What stands in a private study's folder of results; the statement in no reproduction's.
 STATEMENT = "statement.json"
 PUBLISHED = ("model.npz", "row.csv", STATEMENT, "statement.md")
 #: In its folder of all else: what was published, with digests.

@@ -97,7 +97,7 @@ def _run(snakemake: Any, main: Callable[[Any], None]) -> None:
     seals.check_inputs(
         list(snakemake.input), sealed.get("read", {}), [known] if isinstance(known, str) else known
     )
-    read = seals.contents(one for one in dict.fromkeys(snakemake.input) if os.path.exists(one))
+    read = seals.contents(snakemake.input)
     for output in snakemake.output:
         seals.remove(output)
         if os.path.isdir(output):  # of a job of a killed run, which ended after this one began
