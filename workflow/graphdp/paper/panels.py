@@ -241,6 +241,7 @@ def panel_grid(
             )
         else:
             panel(ax, mine, level)
+            widen(ax)
     missing = missing_cells(cells, summary, context)
     if compared:
         missing += missing_values(asked, summary, context, compared)
@@ -266,7 +267,7 @@ LEAST_SPAN = 5
 
 
 def widen(ax: Axes) -> None:
-    """Limits that span `LEAST_SPAN`."""
+    """Limits that span `LEAST_SPAN` points, around the same middle."""
     low, high = ax.get_ylim()
     room = max(0, LEAST_SPAN - (high - low)) / 2
     if room:
