@@ -17,7 +17,7 @@ try:
         MADE.results, MADE.cache, f"{WORK}/data/graphs", f"results/{STUDY.study}"
     )
     if workflow.is_main_process:  # which sees the mirror
-        preflight.check_first_used(STUDY, DATASETS, MADE.raw_folder)
+        preflight.check_raw(STUDY, DATASETS, MADE.raw_folder)
         preflight.check_not_released(MADE)
 except GraphDPError as error:
     raise WorkflowError(f"{error}") from None

@@ -524,6 +524,13 @@ def test_parts_of_the_data_have_hashes_of_their_own():
     ):
         found = content_hashes(graph(**changes))
         assert {kind for kind in first if found[kind] != first[kind]} == parts
+    # Sorted by class are many a graph's nodes, whose places tell nothing then.
+    by_class = np.sort(np.arange(40) % 3)
+    for y, has in ((by_class, False), (by_class[::-1].copy(), False), (np.arange(40) % 3, True)):
+        assert ("labels" in content_hashes(graph(y=y, ids=np.arange(40)))) == has
+    assert (
+        len(content_hashes(graph(y=by_class, ids=np.arange(1, 41)))["labels"]) == 1
+    )  # with ids of its own
     empty = graph(x=np.zeros((40, 6), np.float32), edges=np.zeros((2, 0), np.int64))
     assert list(content_hashes(empty)) == ["labels"]
     # So have graphs without features that are given some: others with as many nodes have the same.

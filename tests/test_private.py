@@ -910,7 +910,8 @@ def test_where_a_private_release_stands(tmp_path, monkeypatch):
     assert state() == ("done", "")
     for lost, record in (
         ("private/ledger.jsonl private/ledger.key", "private/mine/published"),
-        ("private", "results/mine/statement"),
+        ("private", "results/mine/model"),
+        ("private results/mine/model.npz results/mine/statement.json", "results/mine/row"),
     ):
         for one in lost.split():
             Path(one).rename(f"{Path(one).name} kept")
@@ -918,6 +919,20 @@ def test_where_a_private_release_stands(tmp_path, monkeypatch):
             state()
         for one in lost.split():
             Path(f"{Path(one).name} kept").rename(one)
+    # A mount point without its disk is root's. What is published is one's own, or another's.
+    Path("private").rename("disk")
+    Path("private").mkdir(0o755)
+    own, mine = ledger._own, Path("results/mine")
+    with monkeypatch.context() as patched:
+        patched.setattr(ledger, "_own", lambda one: one != Path("private") and own(one))
+        with pytest.raises(GraphDPError, match=r"missing, and results/mine/model"):
+            ledger.check_nothing_published()
+        patched.setattr(
+            ledger, "_own", lambda one: mine not in one.parents and one != Path("private")
+        )
+        ledger.check_nothing_published()
+    Path("private").rmdir()
+    Path("disk").rename("private")
     Path("private").rename("disk")
     Path("private").symlink_to("mounted")
     with pytest.raises(GraphDPError, match="private is a link to nothing"):

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from graphdp import cli, io, seals
+from graphdp.errors import GraphDPError
 from graphdp.workflow import job, preflight, status
 from graphdp.workflow.grid import Grid
 from graphdp.workflow.made import Made
@@ -118,7 +119,7 @@ def test_what_a_study_leaves_out_is_not_left_to_do(project):
     asked = STUDY | {"datasets": ["csbm", "cora"], "missing_data": "skip"}
     Path("study.yaml").write_text(yaml.safe_dump(asked))
     assert not any("cora" in one.made for one in jobs())
-    io.write_json("results/data/raw/cora/manifest.json", {})
+    io.write_json("results/data/raw/cora/manifest.json", {"files": []})
     assert {one.stage for one in jobs() if "cora" in one.made} == {
         "preprocess", "calibrate", "encode", "aggregate", "fit"
     }  # fmt: skip
@@ -187,6 +188,88 @@ def test_what_was_altered_since_it_was_made_has_failed(capsys):
     asked = STUDY | {"tables": [*preflight.prepare(STUDY).study.tables, "leaderboard"]}
     Path("study.yaml").write_text(yaml.safe_dump(asked))
     assert states()["draw"] == "left"
+
+
+def test_what_is_gone_and_read_by_nothing_that_is_left_is_to_be_named(capsys):
+    """Snakemake makes it anew for what it is missing for, and the report is there."""
+    make_all()
+    one = jobs("fit")[1]
+    Path(one.made).unlink()
+    assert cli.main(["status", "study.yaml"]) == 0
+    said = capsys.readouterr().out
+    assert f"{one.made} was made and is gone" in said
+    assert f"snakemake --cores all all {one.made}" in said
+    seals.remove(jobs("draw")[0].made)  # then it is missing for that
+    assert cli.main(["status", "study.yaml"]) == 0
+    assert "is gone" not in capsys.readouterr().out
+
+
+def test_a_bundle_is_one_job_whatever_levels_are_in_it():
+    entries = STUDY["experiments"]["accuracy"]
+    levels = [*entries, {**entries[0], "level": "node", "max_degree": 4, "epsilon": [2]}]
+    asked = {"experiments": {"accuracy": levels}, "cell_block": 8}
+    left_by(**asked)
+    found = [one.made for one in jobs()]
+    assert len(found) == len(set(found))
+    # By rule and place, as Snakemake counts them: two blocks of seeds, one bundle of each stage.
+    aggregates = [one for one in jobs("aggregate")]
+    assert len(aggregates) == 2 and {one.kind for one in aggregates} == {"aggregate gap edge"}
+
+
+def test_a_raw_file_that_is_not_what_the_graph_was_made_of_is_noticed():
+    """No rule reads it again: with the graph there nothing would be done."""
+    name, folder = "cora", Path("results/data/raw/cora")
+    Path("study.yaml").write_text(yaml.safe_dump(STUDY | {"datasets": [name]}))
+    file = folder / "ind.cora.allx"
+    io.write_text(file, "raw")
+    io.write_json(
+        folder / "manifest.json", {"files": [{"name": file.name, "sha256": io.sha256_file(file)}]}
+    )
+    assert jobs()
+    written = file.stat()
+    file.write_text("war")
+    os.utime(file, ns=(written.st_atime_ns, written.st_mtime_ns))  # as cp -p leaves it
+    with pytest.raises(GraphDPError, match=r"'cora': .*allx was altered since") as refused:
+        jobs()
+    assert f"delete {folder} and results/data/graphs/cora.*" in str(refused.value)
+    file.write_text("raw")
+    assert jobs()
+    file.unlink()  # who has the graph may do without
+    assert jobs()
+    io.write_text(folder / "manifest.json", "[]")
+    with pytest.raises(GraphDPError, match=r"manifest\.json is damaged"):
+        jobs()
+
+
+def test_what_may_not_be_read_is_one_line(monkeypatch):
+    make_all()
+    (one,) = jobs("calibrate")
+    Path(one.made).unlink()
+    io.write_text(f"{one.made}/deep/a.json", "{}")
+    seals.write(one.made, digest_of(one))
+    assert jobs("calibrate")[0].state == "done"
+    listed = os.scandir
+
+    def refused(path):
+        raise PermissionError(13, "Permission denied", f"{path}")
+
+    def all_but_one(path):
+        return refused(path) if f"{path}".endswith("/deep") else listed(path)
+
+    with monkeypatch.context() as patched:  # as of another user's folder: no file is missing
+        patched.setattr(os, "scandir", all_but_one)
+        with pytest.raises(GraphDPError, match=r"deep cannot be read \(Permission denied\): if it"):
+            jobs()
+    with monkeypatch.context() as patched:
+        patched.setattr(status, "Made", lambda prepared: refused("results/tiny"))
+        with pytest.raises(GraphDPError, match=r"results/tiny cannot be read"):
+            jobs()
+
+
+def test_a_reproduction_does_not_write_beside_a_private_release():
+    io.write_text("results/tiny/model.npz", "published")
+    with pytest.raises(GraphDPError, match=r"model\.npz is a private release's.* than tiny"):
+        jobs()
 
 
 def test_another_delta_leaves_all_to_do_that_noise_is_in():

@@ -104,15 +104,16 @@ def state(path: str | os.PathLike = LEDGER) -> str:
 
 
 def check_nothing_published(path: str | os.PathLike = LEDGER) -> None:
-    """That no private study has published, as where there is no ledger; what another user has,
-    whose folder it is in, is not known. Raises `GraphDPError`."""
+    """That no private study has published, as where there is no ledger. If the ledger's folder is
+    another user's, others than oneself may have. Raises `GraphDPError`."""
     path = Path(path)
-    if path.parent.is_dir() and not _own(path.parent):
-        return
-    records = path.parent.glob(f"*/{private.RECORD}")
-    # With all of private/ lost, what was published is still there; of others no statement is.
-    published = (path.parent.parent / "results").glob(f"*/{private.STATEMENT}")
-    for record in (*sorted(records), *sorted(published)):
+    foreign = path.parent.is_dir() and not _own(path.parent)  # or where a disk is not mounted
+    found = [] if foreign else sorted(path.parent.glob(f"*/{private.RECORD}"))
+    # With all of private/ lost, what was published is still there, or some of it.
+    for study in sorted((path.parent.parent / "results").glob("*")):
+        published = [study / name for name in private.PUBLISHED]
+        found += [one for one in published if os.path.lexists(one) and (not foreign or _own(one))]
+    for record in found:
         raise GraphDPError(
             f"the ledger {path} is missing, and {record} says that {record.parent.name} was "
             "published: restore it and its key from a copy, or if somebody else published that "

@@ -126,6 +126,13 @@ def check_published(study: str) -> None:
     One that is missing is published again, and so are all where there is no record: the job that
     writes it, last of all, has failed or was killed.
     """
+    try:
+        _check_published(study)
+    except OSError as error:
+        raise GraphDPError(f"{error.filename} cannot be read ({error.strerror})") from None
+
+
+def _check_published(study: str) -> None:
     folder, record = Path("results", study), Path(FOLDER, study, RECORD)
     for found in sorted(folder.glob("*")):
         if found.is_file() and any(fnmatch(found.name, one) for one in _PASSED_OVER):
@@ -145,20 +152,29 @@ def check_published(study: str) -> None:
     try:
         said = io.read_json(record)
         known = {name: said[name] for name in PUBLISHED}
-    except OSError as error:
-        raise GraphDPError(f"{record} cannot be read ({error.strerror})") from None
     except (ValueError, KeyError, TypeError, RecursionError):
         raise GraphDPError(f"{record} is damaged: delete it and run again") from None
     for name, digest in known.items():
         path = folder / name
         try:
             same = not path.exists() or (path.is_file() and io.sha256_file(path) == digest)
-        except OSError as error:
+        except OSError as error:  # a read that fails does not say of what
             raise GraphDPError(f"{path} cannot be read ({error.strerror})") from None
         if not same:
             raise GraphDPError(
                 f"{path} was altered after it was published: delete it and run again, which copies "
                 f"it from {FOLDER}/"
+            )
+
+
+def check_no_release(study: str) -> None:
+    """Raise `GraphDPError` if a study that is no private release would write beside one's model."""
+    folder = Path("results", study)
+    for name in PUBLISHED:
+        if os.path.lexists(folder / name):
+            raise GraphDPError(
+                f"{folder / name} is a private release's, and this study is a reproduction: give "
+                f"it another name than {study} (study: ...)"
             )
 
 

@@ -137,8 +137,12 @@ def _files(path: Path) -> dict[str, Path]:
     """What a seal of a path lists: name -> file."""
     if not path.is_dir():
         return {_SELF: path}
-    files = (file for file in path.rglob("*") if file.is_file())
-    named = {file.relative_to(path).as_posix(): file for file in files}
+
+    def refuse(error: OSError) -> None:  # a folder that may not be read is no empty one
+        raise error
+
+    files = (Path(top, one) for top, _, names in os.walk(path, onerror=refuse) for one in names)
+    named = {file.relative_to(path).as_posix(): file for file in files if file.is_file()}
     return {name: file for name, file in named.items() if not Path(name).name.startswith(".")}
 
 
@@ -175,4 +179,8 @@ def _check_file(path: Path, name: str, file: Path | None, seal: Mapping) -> None
 
 
 def _refused(path: Path, what: str) -> GraphDPError:
-    return GraphDPError(f"{path} {what}; delete it and run again, which makes it anew")
+    # Named, for Snakemake makes nothing anew that only what is there already was made from.
+    return GraphDPError(
+        f"{path} {what}; delete it and run again, which makes it anew (if not, name it as a "
+        f"target: snakemake --cores all all {path} ...)"
+    )

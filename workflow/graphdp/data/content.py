@@ -19,20 +19,21 @@ def content_hashes(graph: Graph) -> dict[str, list[str]]:
     numbered otherwise; "edges", as pairs of ids in either direction, likewise; "rows", each node's
     features and label without its id, which without `ids` in the file is its place there, and
     "rows of features", without the label. A part that would be that of many a graph has none: one
-    that is empty, rows of which fewer than `FEW` are different, which are counts alone, and
-    features that tell nothing (`_tells`).
+    that is empty, labels by which nodes without ids are sorted, rows of which fewer than `FEW` are
+    different, which are counts alone, and features that tell nothing (`_tells`).
     """
     order = np.argsort(graph.ids)
     ids = graph.ids[order]
-    numberings = [ids]
-    if not np.array_equal(ids, np.arange(len(ids))):
-        numberings.append(np.arange(len(ids), dtype=ids.dtype))
+    numberings = [np.arange(len(ids), dtype=ids.dtype)]
+    if not np.array_equal(ids, numberings[0]):
+        numberings.insert(0, ids)
     found = {}
     if len(ids):
         # By class many a graph's nodes are sorted: then their order tells nothing.
         steps = np.diff(graph.y[order])
-        in_order = numberings if (steps > 0).any() and (steps < 0).any() else [ids]
-        found["labels"] = [io.sha256_arrays(names, graph.y[order]) for names in in_order]
+        mixed = (steps > 0).any() and (steps < 0).any()
+        for names in numberings if mixed else numberings[:-1]:
+            found.setdefault("labels", []).append(io.sha256_arrays(names, graph.y[order]))
     x = sparse.csr_array(graph.x, copy=True)[order]
     x.sum_duplicates()
     x.eliminate_zeros()

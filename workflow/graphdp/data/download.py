@@ -136,6 +136,30 @@ def check_unchanged(
                 )
 
 
+def check_placed(spec: DatasetSpec, folder: str | os.PathLike) -> None:
+    """Whether files that `download` placed are still those of its manifest, as far as they are
+    there: who has the graph may delete them. What is older than the manifest is not read.
+
+    Raises `GraphDPError` naming the first that differs.
+    """
+    manifest = Path(folder, MANIFEST)
+    try:
+        placed = os.stat(manifest).st_mtime_ns
+        said = {Path(folder, one["name"]): one["sha256"] for one in io.read_json(manifest)["files"]}
+    except FileNotFoundError:
+        return
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise GraphDPError(f"{manifest} is damaged: {_anew(manifest, spec.name)}") from None
+    for path, sha256 in said.items():
+        # Not by when it was written, which a copy may take along.
+        newer = path.is_file() and os.stat(path).st_ctime_ns > placed
+        if newer and io.sha256_file(path) != sha256:
+            raise GraphDPError(
+                f"dataset '{spec.name}': {path} was altered since it was placed: put back what it "
+                f"was, or if this one is meant, {_anew(manifest, spec.name)}"
+            )
+
+
 def verify(folder: str | os.PathLike) -> None:
     """Whether the files of a folder are still those of its manifest.
 
@@ -240,8 +264,14 @@ def _recorded(path: Path) -> dict[str, str]:
 def _first_use(record: Path, dataset: str) -> str:
     return (
         f" What is expected is the file that was used first (its hash stands in {record}); if "
-        f"another one is meant, delete {record.parent} and {record.parents[2]}/graphs/{dataset}.*, "
-        "make them anew (target data), and run again."
+        f"another one is meant, {_anew(record, dataset)}."
+    )
+
+
+def _anew(record: Path, dataset: str) -> str:
+    return (
+        f"delete {record.parent} and {record.parents[2]}/graphs/{dataset}.*, make them anew "
+        "(target data), and run again"
     )
 
 

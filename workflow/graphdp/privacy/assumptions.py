@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 TRAINING_COUNT_IS_PUBLIC = (
     "The number of training nodes is announced beforehand, the same whether or not a protected "
-    "node is there: it sets the sampling rate and the steps."
+    "node is there: it sets the sampling rate and the steps. One that is replaced is kept, and "
+    "trains, in both graphs or in neither."
 )
 SELECTION_IS_UNCOUNTED = (
     "Choosing a checkpoint or hyperparameters by validation accuracy reads private labels; "

@@ -86,6 +86,7 @@ def prepare(config: Mapping[str, Any], registry: Registry | None = None) -> Prep
     if study.release == "private":
         _check_ledger_there()
     else:
+        private.check_no_release(study.study)
         _check_not_released(datasets)
     _check_known(study)
     known = KnownIndex(study.known_rows, study.study) if study.known_rows else None
@@ -359,16 +360,19 @@ def check_mirror(study: Study) -> None:
         )
 
 
-def check_first_used(
+def check_raw(
     study: Study, datasets: Mapping[str, DatasetSpec], raw_folder: Callable[[str], str]
 ) -> None:
-    """Whether files that the mirror alone tells are those that were taken from it: no rule reads it
-    again, so that a corrected one would not be used, without a word.
+    """Whether raw files are those that graphs were made of, and those that the mirror alone tells
+    the ones that were taken from it: no rule reads either again, so that a corrected one would not
+    be used, without a word.
 
     raw_folder: of a dataset, where its files were placed. Raises `GraphDPError`.
     """
-    for name, spec in datasets.items() if study.mirror is not None else ():
-        download.check_unchanged(spec, raw_folder(name), study.mirror)
+    for name, spec in datasets.items():
+        download.check_placed(spec, raw_folder(name))
+        if study.mirror is not None:
+            download.check_unchanged(spec, raw_folder(name), study.mirror)
 
 
 def check_links(study: Study, local: bool) -> None:

@@ -14,7 +14,7 @@ from graphdp import io, private, repeated_keys, seals
 from graphdp.errors import GraphDPError
 from graphdp.workflow.job import lock_of
 from graphdp.workflow.made import Made
-from graphdp.workflow.preflight import check_first_used, prepare
+from graphdp.workflow.preflight import check_raw, prepare
 
 STATES = ("done", "running", "failed", "left")
 
@@ -65,23 +65,28 @@ def status(config: Path) -> list[Job]:
         raise GraphDPError(f"{config} cannot be read ({' '.join(str(error).split())})") from None
     if not isinstance(content, dict):
         raise GraphDPError(f"{config} is no configuration; give keys and values, as in config/")
-    repeated_keys.check(config)
-    prepared = prepare(content)
-    made = Made(prepared)
-    check_first_used(prepared.study, prepared.datasets, made.raw_folder)
-    found: list[Job] = []
-    for described in dict.fromkeys(_jobs(made)):
+    try:
+        repeated_keys.check(config)
+        prepared = prepare(content)
+        made = Made(prepared)
+        check_raw(prepared.study, prepared.datasets, made.raw_folder)
+        return _states(made)
+    except OSError as error:
+        raise GraphDPError(
+            f"{error.filename or config} cannot be read ({error.strerror}): if it is another "
+            f"user's, as what {config} made may be, ask for it"
+        ) from None
+
+
+def _states(made: Made) -> list[Job]:
+    # By what they make: a bundle stands once for each level that it is about.
+    described = {one[1]: one for one in reversed([*_jobs(made)])}
+    found = []
+    for one in reversed(described.values()):
         try:
-            try:
-                found.append(_job(*described))
-            except FileNotFoundError:  # removed as its job began, which holds its lock by now
-                found.append(_job(*described))
-        except OSError as error:
-            path = error.filename or described[1]
-            raise GraphDPError(
-                f"{path} cannot be read ({error.strerror}): {config} or what it made is of another "
-                "user; ask for it"
-            ) from None
+            found.append(_job(*one))
+        except FileNotFoundError:  # removed as its job began, which holds its lock by now
+            found.append(_job(*one))
     return found
 
 
@@ -207,6 +212,13 @@ def render(name: str, jobs: Sequence[Job]) -> str:
         said = (" ".join(filter(None, (job.made, job.cause, f"({job.log})"))) for job in found)
         lines += ["", *(f"{state}: {one}" for one in said)] * bool(found)
     left = seconds_left(jobs)
+    kept = [job.made for job in jobs if job.state == "left"]
+    if kept and jobs[-1].state == "done":
+        lines += [
+            "",
+            f"{kept[0]} was made and is gone, and what is made from it is there: to have it again, "
+            f"name it as a target (snakemake --cores all all {kept[0]} ...).",
+        ]
     if all(job.state == "done" for job in jobs):
         lines += ["", "Everything is done."]
     elif left is None:
