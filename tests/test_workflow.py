@@ -190,14 +190,22 @@ def test_rows_that_were_cut_in_half_are_not_collected(project):
     text = result.stdout + result.stderr
     assert result.returncode != 0 and "Traceback" not in text
     said = {line for line in text.splitlines() if line.startswith("error: ")}
+    file = f"results/tiny/fit/{BLOCK}.csv"
     assert said == {
-        f"error: results/tiny/fit/{BLOCK}.csv was altered or cut after it was made; delete it and "
-        "run again, which makes it anew"
+        f"error: {file} was altered or cut after it was made; delete it and run again, which makes "
+        f"it anew (if not, name it as a target: snakemake --cores all all {file} ...)"
     }
     fit.unlink()
     project.snakemake("rows")
     own = ["cpu_seconds", "wall_seconds", "peak_rss_mb"]
     assert pd.read_csv(rows).drop(columns=own).equals(before.drop(columns=own))
+    # With the rows there it has to be named.
+    made = pd.read_csv(fit)
+    fit.unlink()
+    project.snakemake("rows")
+    assert not fit.exists()
+    project.snakemake("rows", file)
+    assert pd.read_csv(fit).drop(columns=own).equals(made.drop(columns=own))
 
 
 @pytest.mark.slow
