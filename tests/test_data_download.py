@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import http.server
+import re
 import runpy
 import threading
 from pathlib import Path
@@ -14,7 +15,15 @@ import pytest
 from graphdp import io, ledger
 from graphdp.data.content import content_hashes
 from graphdp.data.datasets import DatasetSpec, FileSpec
-from graphdp.data.download import RECORD, _mismatch, check_unchanged, digests, download
+from graphdp.data.download import (
+    MANIFEST,
+    RECORD,
+    _mismatch,
+    check_placed,
+    check_unchanged,
+    digests,
+    download,
+)
 from graphdp.data.graph import Graph
 from graphdp.errors import GraphDPError
 
@@ -262,6 +271,27 @@ def test_a_file_that_changed_in_the_mirror_is_noticed(tmp_path):
     check_unchanged(dataset(), raw, mirror)
     file.symlink_to(tmp_path / "nowhere")
     check_unchanged(dataset(), raw, mirror)
+
+
+def test_the_only_copy_of_a_file_is_kept_by_what_is_advised(tmp_path):
+    """One that was supplied by hand is taken by its name: to take another one in its place nothing
+    is deleted that no mirror has."""
+    raw, mirror = tmp_path / "data" / "raw" / "mine", tmp_path / "mirror"
+    mirror.mkdir()
+    (mirror / "data.bin").write_bytes(CONTENT)
+    io.write_json(raw / MANIFEST, download(dataset(), raw, mirror=mirror))
+    check_placed(dataset(), raw)
+    (raw / "data.bin").write_bytes(b"corrected")
+    with pytest.raises(GraphDPError, match=r"data.bin was altered since") as refused:
+        check_placed(dataset(), raw)
+    said = re.search("if this one is meant, delete (.*) and (.*)/graphs", str(refused.value))
+    files = [Path(one) for one in said[1].split(", ")]
+    assert files == [raw / MANIFEST, raw / RECORD]
+    for file in files:
+        file.unlink()
+    io.write_json(raw / MANIFEST, download(dataset(), raw))
+    check_placed(dataset(), raw)
+    assert (raw / "data.bin").read_bytes() == b"corrected"
 
 
 def test_links_in_a_mirror_that_lead_nowhere_are_no_files(tmp_path):

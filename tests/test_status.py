@@ -197,11 +197,19 @@ def test_what_is_gone_and_read_by_nothing_that_is_left_is_to_be_named(capsys):
     Path(one.made).unlink()
     assert cli.main(["status", "study.yaml"]) == 0
     said = capsys.readouterr().out
-    assert f"{one.made} was made and is gone" in said
+    assert f"{one.made}: made and gone" in said
     assert f"snakemake --cores all all {one.made}" in said
+    kept = jobs("fit")[0].made
+    for path in (one.made, kept):  # that is there, and left for another reason
+        io.write_text(path, "made")
+    seals.remove(kept)
+    seals.write(one.made, digest_of(one))
+    assert cli.main(["status", "study.yaml"]) == 0
+    assert "made and gone" not in capsys.readouterr().out
+    Path(one.made).unlink()
     seals.remove(jobs("draw")[0].made)  # then it is missing for that
     assert cli.main(["status", "study.yaml"]) == 0
-    assert "is gone" not in capsys.readouterr().out
+    assert "made and gone" not in capsys.readouterr().out
 
 
 def test_a_bundle_is_one_job_whatever_levels_are_in_it():
@@ -213,6 +221,9 @@ def test_a_bundle_is_one_job_whatever_levels_are_in_it():
     assert len(found) == len(set(found))
     # By rule and place, as Snakemake counts them: two blocks of seeds, one bundle of each stage.
     aggregates = [one for one in jobs("aggregate")]
+    assert [one.stage for one in jobs()].index("encode") < [
+        *map(str, (x.stage for x in jobs()))
+    ].index("fit")
     assert len(aggregates) == 2 and {one.kind for one in aggregates} == {"aggregate gap edge"}
 
 
@@ -223,7 +234,8 @@ def test_a_raw_file_that_is_not_what_the_graph_was_made_of_is_noticed():
     file = folder / "ind.cora.allx"
     io.write_text(file, "raw")
     io.write_json(
-        folder / "manifest.json", {"files": [{"name": file.name, "sha256": io.sha256_file(file)}]}
+        folder / "manifest.json",
+        {"files": [{"name": file.name, "size": 3, "sha256": io.sha256_file(file)}]},
     )
     assert jobs()
     written = file.stat()
@@ -231,12 +243,23 @@ def test_a_raw_file_that_is_not_what_the_graph_was_made_of_is_noticed():
     os.utime(file, ns=(written.st_atime_ns, written.st_mtime_ns))  # as cp -p leaves it
     with pytest.raises(GraphDPError, match=r"'cora': .*allx was altered since") as refused:
         jobs()
-    assert f"delete {folder} and results/data/graphs/cora.*" in str(refused.value)
+    again = (
+        f"to have it again, delete {file}, {folder}/manifest.json and results/data/graphs/cora.*"
+    )
+    assert again in str(refused.value)
     file.write_text("raw")
     assert jobs()
+    file.write_text("longer")  # though a copy of the folder has the manifest newer
+    os.utime(folder / "manifest.json", (4e9, 4e9))
+    with pytest.raises(GraphDPError, match="allx was altered since"):
+        jobs()
     file.unlink()  # who has the graph may do without
     assert jobs()
     io.write_text(folder / "manifest.json", "[]")
+    with pytest.raises(GraphDPError, match=r"manifest\.json is damaged"):
+        jobs()
+    (folder / "manifest.json").unlink()
+    (folder / "manifest.json").mkdir()
     with pytest.raises(GraphDPError, match=r"manifest\.json is damaged"):
         jobs()
 
@@ -258,7 +281,7 @@ def test_what_may_not_be_read_is_one_line(monkeypatch):
 
     with monkeypatch.context() as patched:  # as of another user's folder: no file is missing
         patched.setattr(os, "scandir", all_but_one)
-        with pytest.raises(GraphDPError, match=r"deep cannot be read \(Permission denied\): if it"):
+        with pytest.raises(GraphDPError, match=r"deep cannot be read \(Permission denied\): it"):
             jobs()
     with monkeypatch.context() as patched:
         patched.setattr(status, "Made", lambda prepared: refused("results/tiny"))

@@ -138,25 +138,39 @@ def check_unchanged(
 
 def check_placed(spec: DatasetSpec, folder: str | os.PathLike) -> None:
     """Whether files that `download` placed are still those of its manifest, as far as they are
-    there: who has the graph may delete them. What is older than the manifest is not read.
+    there and may be read: who has the graph may do without. What has its size and is no newer than
+    the manifest is not read again.
 
-    Raises `GraphDPError` naming the first that differs.
+    Raises `GraphDPError` naming the first that differs, and for a manifest that is damaged.
     """
     manifest = Path(folder, MANIFEST)
     try:
         placed = os.stat(manifest).st_mtime_ns
-        said = {Path(folder, one["name"]): one["sha256"] for one in io.read_json(manifest)["files"]}
-    except FileNotFoundError:
+        files = {
+            one["name"]: (one["size"], one["sha256"]) for one in io.read_json(manifest)["files"]
+        }
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
         return
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise GraphDPError(f"{manifest} is damaged: {_anew(manifest, spec.name)}") from None
-    for path, sha256 in said.items():
-        # Not by when it was written, which a copy may take along.
-        newer = path.is_file() and os.stat(path).st_ctime_ns > placed
-        if newer and io.sha256_file(path) != sha256:
+    hashed = {file.name for file in spec.files if file.sha256 or file.git_sha1}
+    for name, (size, sha256) in files.items():
+        path = Path(folder, name)
+        try:
+            found = os.stat(path)
+            same = found.st_size == size
+            # Not by when it was written, which a copy may take along.
+            if same and found.st_ctime_ns > placed:
+                same = io.sha256_file(path) == sha256
+        except OSError:
+            continue  # a job that reads it says so
+        if not same:
+            # The only copy of a file that was supplied by hand may be this one.
+            which = (path, manifest) if name in hashed else (manifest, Path(folder, RECORD))
+            fix = "to have it again" if name in hashed else "if this one is meant"
             raise GraphDPError(
                 f"dataset '{spec.name}': {path} was altered since it was placed: put back what it "
-                f"was, or if this one is meant, {_anew(manifest, spec.name)}"
+                f"was, or {fix}, {_anew(manifest, spec.name, *which)}"
             )
 
 
@@ -268,10 +282,12 @@ def _first_use(record: Path, dataset: str) -> str:
     )
 
 
-def _anew(record: Path, dataset: str) -> str:
+def _anew(record: Path, dataset: str, *files: Path) -> str:
+    """What to delete so that a dataset is made anew: the folder of its raw files, or `files`."""
+    gone = ", ".join(map(str, files or (record.parent,)))
     return (
-        f"delete {record.parent} and {record.parents[2]}/graphs/{dataset}.*, make them anew "
-        "(target data), and run again"
+        f"delete {gone} and {record.parents[2]}/graphs/{dataset}.*, make them anew (target data), "
+        "and run again"
     )
 
 

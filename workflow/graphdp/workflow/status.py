@@ -72,17 +72,19 @@ def status(config: Path) -> list[Job]:
         check_raw(prepared.study, prepared.datasets, made.raw_folder)
         return _states(made)
     except OSError as error:
+        whose = ": it is another user's; ask for it" * isinstance(error, PermissionError)
         raise GraphDPError(
-            f"{error.filename or config} cannot be read ({error.strerror}): if it is another "
-            f"user's, as what {config} made may be, ask for it"
+            f"{error.filename or config} cannot be read ({error.strerror}){whose}"
         ) from None
 
 
 def _states(made: Made) -> list[Job]:
     # By what they make: a bundle stands once for each level that it is about.
-    described = {one[1]: one for one in reversed([*_jobs(made)])}
+    described: dict[Path, tuple[Any, ...]] = {}
+    for one in _jobs(made):
+        described.setdefault(one[1], one)
     found = []
-    for one in reversed(described.values()):
+    for one in described.values():
         try:
             found.append(_job(*one))
         except FileNotFoundError:  # removed as its job began, which holds its lock by now
@@ -212,12 +214,12 @@ def render(name: str, jobs: Sequence[Job]) -> str:
         said = (" ".join(filter(None, (job.made, job.cause, f"({job.log})"))) for job in found)
         lines += ["", *(f"{state}: {one}" for one in said)] * bool(found)
     left = seconds_left(jobs)
-    kept = [job.made for job in jobs if job.state == "left"]
-    if kept and jobs[-1].state == "done":
+    gone = [job.made for job in jobs if job.state == "left" and not Path(job.made).exists()]
+    if gone and jobs[-1].state == "done" and jobs[-1].stage != "release":
         lines += [
             "",
-            f"{kept[0]} was made and is gone, and what is made from it is there: to have it again, "
-            f"name it as a target (snakemake --cores all all {kept[0]} ...).",
+            f"{' '.join(gone)}: made and gone, and what is made from it is there; to have it "
+            f"again, name it as a target (snakemake --cores all all {gone[0]} ...).",
         ]
     if all(job.state == "done" for job in jobs):
         lines += ["", "Everything is done."]
