@@ -284,6 +284,9 @@ def test_the_only_copy_of_a_file_is_kept_by_what_is_advised(tmp_path):
     (raw / "data.bin").write_bytes(b"corrected")
     with pytest.raises(GraphDPError, match=r"data.bin was altered since") as refused:
         check_placed(dataset(), raw)
+    # Which has the first one still.
+    with pytest.raises(GraphDPError, match=f"to have it again, delete {raw / 'data.bin'}, "):
+        check_placed(dataset(), raw, mirror)
     said = re.search("if this one is meant, delete (.*) and (.*)/graphs", str(refused.value))
     files = [Path(one) for one in said[1].split(", ")]
     assert files == [raw / MANIFEST, raw / RECORD]

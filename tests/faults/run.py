@@ -149,7 +149,9 @@ def damaged_private(releases: Releases, rng: random.Random, number: int, log: Lo
         if path in (LEDGER, KEY):
             code, said = Run(folder).wait()
             wrong = [] if code else ["it is used"]
-            if "Traceback" in said + private_logs(folder) or not errors_in(private_logs(folder)):
+            if "Traceback" in said + private_logs(folder) or not (
+                errors_in(private_logs(folder)) or errors_in(said)
+            ):
                 wrong.append(f"no line says so: {said[-800:]}{private_logs(folder)}")
             shutil.copy(releases.finished / path, folder / path)
             wrong += releases.wrong(folder) + releases.finish(folder)

@@ -136,10 +136,12 @@ def check_unchanged(
                 )
 
 
-def check_placed(spec: DatasetSpec, folder: str | os.PathLike) -> None:
+def check_placed(
+    spec: DatasetSpec, folder: str | os.PathLike, mirror: str | os.PathLike | None = None
+) -> None:
     """Whether files that `download` placed are still those of its manifest, as far as they are
     there and may be read: who has the graph may do without. What has its size and is no newer than
-    the manifest is not read again.
+    the manifest is not read again. mirror: where it might be had again.
 
     Raises `GraphDPError` naming the first that differs, and for a manifest that is damaged.
     """
@@ -166,8 +168,9 @@ def check_placed(spec: DatasetSpec, folder: str | os.PathLike) -> None:
             continue  # a job that reads it says so
         if not same:
             # The only copy of a file that was supplied by hand may be this one.
-            which = (path, manifest) if name in hashed else (manifest, Path(folder, RECORD))
-            fix = "to have it again" if name in hashed else "if this one is meant"
+            again = name in hashed or (mirror is not None and name in _index(Path(mirror)))
+            which = (path, manifest) if again else (manifest, Path(folder, RECORD))
+            fix = "to have it again" if again else "if this one is meant"
             raise GraphDPError(
                 f"dataset '{spec.name}': {path} was altered since it was placed: put back what it "
                 f"was, or {fix}, {_anew(manifest, spec.name, *which)}"

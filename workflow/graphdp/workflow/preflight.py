@@ -370,7 +370,7 @@ def check_raw(
     raw_folder: of a dataset, where its files were placed. Raises `GraphDPError`.
     """
     for name, spec in datasets.items():
-        download.check_placed(spec, raw_folder(name))
+        download.check_placed(spec, raw_folder(name), study.mirror)
         if study.mirror is not None:
             download.check_unchanged(spec, raw_folder(name), study.mirror)
 
