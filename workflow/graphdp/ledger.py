@@ -111,8 +111,7 @@ def check_nothing_published(path: str | os.PathLike = LEDGER) -> None:
     found = [] if foreign else sorted(path.parent.glob(f"*/{private.RECORD}"))
     # With all of private/ lost, what was published is still there, or some of it.
     for study in sorted((path.parent.parent / "results").glob("*")):
-        published = [study / name for name in private.PUBLISHED]
-        found += [one for one in published if os.path.lexists(one) and (not foreign or _own(one))]
+        found += [one for one in private.published_in(study) if not foreign or _own(one)]
     for record in found:
         raise GraphDPError(
             f"the ledger {path} is missing, and {record} says that {record.parent.name} was "

@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 
 #: All that a private study makes but what it releases: data, cache, logs, and the ledger.
 FOLDER = "private"
-#: What stands in a private study's folder of results; the statement in no reproduction's.
-STATEMENT = "statement.json"
-PUBLISHED = ("model.npz", "row.csv", STATEMENT, "statement.md")
+#: What stands in a private study's folder of results, and in no reproduction's.
+PUBLISHED = ("model.npz", "row.csv", "statement.json", "statement.md")
 #: In its folder of all else: what was published, with digests.
 RECORD = "published.json"
 #: What may stand beside it: what a killed job left of a copy, and what systems and editors leave.
@@ -167,15 +166,18 @@ def _check_published(study: str) -> None:
             )
 
 
+def published_in(folder: Path) -> list[Path]:
+    """What a private release has published in a study's folder, even as a link to nothing."""
+    return [one for name in PUBLISHED if os.path.lexists(one := folder / name)]
+
+
 def check_no_release(study: str) -> None:
     """Raise `GraphDPError` if a study that is no private release would write beside one's model."""
-    folder = Path("results", study)
-    for name in PUBLISHED:
-        if os.path.lexists(folder / name):
-            raise GraphDPError(
-                f"{folder / name} is a private release's, and this study is a reproduction: give "
-                f"it another name than {study} (study: ...)"
-            )
+    for one in published_in(Path("results", study)):
+        raise GraphDPError(
+            f"{one} is a private release's, and this study is a reproduction: give "
+            f"it another name than {study} (study: ...)"
+        )
 
 
 def keyed_hash(key: bytes, *name: int | str | float) -> str:
