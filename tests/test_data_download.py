@@ -6,6 +6,7 @@ import http.server
 import re
 import runpy
 import threading
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,6 +24,7 @@ from graphdp.data.download import (
     check_unchanged,
     digests,
     download,
+    verify,
 )
 from graphdp.data.graph import Graph
 from graphdp.errors import GraphDPError
@@ -297,6 +299,27 @@ def test_the_only_copy_of_a_file_is_kept_by_what_is_advised(tmp_path):
     assert (raw / "data.bin").read_bytes() == b"corrected"
 
 
+def test_a_graph_is_made_of_what_was_placed_alone(tmp_path):
+    """Before it every file is read, also one that looks as it did, as of a disk that decays."""
+    raw, mirror = tmp_path / "data" / "raw" / "mine", tmp_path / "mirror"
+    mirror.mkdir()
+    (mirror / "data.bin").write_bytes(CONTENT)
+    placed = download(dataset(), raw, mirror=mirror)
+    verify_now = partial(verify, dataset(), raw, mirror)
+    path = raw / "data.bin"
+    path.write_bytes(CONTENT[:-1] + b"?")
+    io.write_json(raw / MANIFEST, placed)
+    check_placed(dataset(), raw, mirror)  # of the same size, and no newer
+    with pytest.raises(GraphDPError, match=f"to have it again, delete {path}, ") as refused:
+        verify_now()
+    assert "\n" not in str(refused.value)
+    path.write_bytes(CONTENT)
+    verify_now()
+    path.unlink()
+    with pytest.raises(GraphDPError, match=r"data.bin is missing: put it back, or delete "):
+        verify_now()
+
+
 def test_links_in_a_mirror_that_lead_nowhere_are_no_files(tmp_path):
     """As those of files that git-annex or DataLad did not fetch."""
     mirror = tmp_path / "mirror"
@@ -385,19 +408,19 @@ class Named(dict):
 def test_raw_files_that_were_altered_are_not_preprocessed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     arrays = {"y": np.arange(6) % 2, "edge_index": np.array([[0, 1, 2], [3, 4, 5]])}
-    Path("raw").mkdir()
-    np.savez("raw/mine.npz", x=np.eye(6), **arrays)
-    files = [{"name": "mine.npz", "sha256": io.sha256_file("raw/mine.npz")}]
-    io.write_json("raw/manifest.json", {"dataset": "mine", "files": files})
+    Path("data/raw/mine").mkdir(parents=True)
+    np.savez("data/raw/mine/mine.npz", x=np.eye(6), **arrays)
+    files = [{"name": "mine.npz", "sha256": io.sha256_file("data/raw/mine/mine.npz")}]
+    io.write_json("data/raw/mine/manifest.json", {"dataset": "mine", "files": files})
     spec = DatasetSpec(
         name="mine", title="Mine", loader="arrays", files=(FileSpec(name="mine.npz"),),
         parameters={"file": "mine.npz"},
     )  # fmt: skip
     asked = SimpleNamespace(
-        input=Named(raw="raw/manifest.json"),
+        input=Named(raw="data/raw/mine/manifest.json"),
         output=Named(graph="mine.npz", statistics="mine.json"),
         params=Named(spec=spec.model_dump_json()), log=["log.txt"],
-        config={"release": "reproduction"},
+        config={"release": "reproduction", "mirror": None},
     )  # fmt: skip
     runpy.run_path(str(SCRIPT), {"snakemake": asked})
     assert io.read_json("mine.json")["nodes"] == 6
@@ -411,6 +434,6 @@ def test_raw_files_that_were_altered_are_not_preprocessed(tmp_path, monkeypatch)
     asked.config["release"] = "private"  # whose jobs ask the ledger for all of it
     runpy.run_path(str(SCRIPT), {"snakemake": asked})
     asked.config["release"] = "reproduction"
-    np.savez("raw/mine.npz", x=np.ones((6, 6)), **arrays)
-    with pytest.raises(SystemExit, match=r"raw/mine\.npz is missing, or was altered"):
+    np.savez("data/raw/mine/mine.npz", x=np.ones((6, 6)), **arrays)
+    with pytest.raises(SystemExit, match=r"data/raw/mine/mine\.npz was altered since"):
         runpy.run_path(str(SCRIPT), {"snakemake": asked})

@@ -12,8 +12,8 @@ from graphdp.workflow.preflight import check_graph_not_released
 
 def main(snakemake):
     folder = Path(snakemake.input[0]).parent
-    verify(folder)
     spec = DatasetSpec.model_validate_json(snakemake.params.spec)
+    verify(spec, folder, snakemake.config["mirror"])
     graph = preprocess(spec, folder)
     if snakemake.config["release"] != "private":
         check_graph_not_released(spec, graph)

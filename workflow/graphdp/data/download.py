@@ -155,7 +155,6 @@ def check_placed(
         return
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise GraphDPError(f"{manifest} is damaged: {_anew(manifest, spec.name)}") from None
-    hashed = {file.name for file in spec.files if file.sha256 or file.git_sha1}
     for name, (size, sha256) in files.items():
         path = Path(folder, name)
         try:
@@ -167,30 +166,40 @@ def check_placed(
         except OSError:
             continue  # a job that reads it says so
         if not same:
-            # The only copy of a file that was supplied by hand may be this one.
-            again = name in hashed or (mirror is not None and name in _index(Path(mirror)))
-            which = (path, manifest) if again else (manifest, Path(folder, RECORD))
-            fix = "to have it again" if again else "if this one is meant"
-            raise GraphDPError(
-                f"dataset '{spec.name}': {path} was altered since it was placed: put back what it "
-                f"was, or {fix}, {_anew(manifest, spec.name, *which)}"
-            )
+            raise _altered(spec, manifest, name, mirror)
 
 
-def verify(folder: str | os.PathLike) -> None:
-    """Whether the files of a folder are still those of its manifest.
+def verify(
+    spec: DatasetSpec, folder: str | os.PathLike, mirror: str | os.PathLike | None = None
+) -> None:
+    """Whether a folder has all files of its manifest, each read and compared with its hash.
 
-    Raises `GraphDPError` naming the first that is not.
+    mirror: where they might be had again. Raises `GraphDPError` naming the first that differs.
     """
-    folder = Path(folder)
-    manifest = folder / MANIFEST
-    for file in io.read_json(manifest)["files"]:
-        path = folder / file["name"]
-        if not path.is_file() or io.sha256_file(path) != file["sha256"]:
-            raise GraphDPError(
-                f"{path} is missing, or was altered since it was placed: delete it and {manifest} "
-                "and run again"
-            )
+    manifest = Path(folder, MANIFEST)
+    for one in io.read_json(manifest)["files"]:
+        path = Path(folder, one["name"])
+        if not path.is_file():
+            fix = _anew(manifest, spec.name, manifest)
+            raise GraphDPError(f"dataset '{spec.name}': {path} is missing: put it back, or {fix}")
+        if io.sha256_file(path) != one["sha256"]:
+            raise _altered(spec, manifest, one["name"], mirror)
+
+
+def _altered(
+    spec: DatasetSpec, manifest: Path, name: str, mirror: str | os.PathLike | None
+) -> GraphDPError:
+    """The line about a placed file that is another now. The only copy of a file that was supplied
+    by hand may be this one, and then it is not to be deleted."""
+    path = manifest.with_name(name)
+    hashed = any(file.name == name and (file.sha256 or file.git_sha1) for file in spec.files)
+    again = hashed or (mirror is not None and name in _index(Path(mirror)))
+    which = (path, manifest) if again else (manifest, manifest.with_name(RECORD))
+    fix = "to have it again" if again else "if this one is meant"
+    return GraphDPError(
+        f"dataset '{spec.name}': {path} was altered since it was placed: put back what it was, or "
+        f"{fix}, {_anew(manifest, spec.name, *which)}"
+    )
 
 
 def digests(path: str | os.PathLike) -> tuple[int, str, str]:
