@@ -6,6 +6,7 @@ import http.server
 import re
 import runpy
 import threading
+import time
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -287,16 +288,127 @@ def test_the_only_copy_of_a_file_is_kept_by_what_is_advised(tmp_path):
     with pytest.raises(GraphDPError, match=r"data.bin was altered since") as refused:
         check_placed(dataset(), raw)
     # Which has the first one still.
-    with pytest.raises(GraphDPError, match=f"to have it again, delete {raw / 'data.bin'}, "):
+    with pytest.raises(GraphDPError, match=f"to have data.bin again, delete {raw / 'data.bin'}, "):
         check_placed(dataset(), raw, mirror)
-    said = re.search("if this one is meant, delete (.*) and (.*)/graphs", str(refused.value))
-    files = [Path(one) for one in said[1].split(", ")]
+    files = advised(refused, "if data.bin as now is meant")
     assert files == [raw / MANIFEST, raw / RECORD]
     for file in files:
         file.unlink()
     io.write_json(raw / MANIFEST, download(dataset(), raw))
     check_placed(dataset(), raw)
     assert (raw / "data.bin").read_bytes() == b"corrected"
+
+
+def advised(refused, why):
+    """The raw files that a line says to delete."""
+    found = re.search(f"{why}[,:] delete (.*), (\\S*)/graphs/[a-z]*.npz and ", str(refused.value))
+    assert "\n" not in str(refused.value)
+    return [Path(one) for one in found[1].split(", ")]
+
+
+def test_a_file_can_be_had_again_only_where_it_is_as_it_was(tmp_path):
+    """And not by its name: else the only copy of what was supplied by hand would be deleted."""
+    raw, mirror = tmp_path / "data" / "raw" / "mine", tmp_path / "mirror"
+    mirror.mkdir()
+    file = mirror / "data.bin"
+    file.write_bytes(CONTENT)
+    io.write_json(raw / MANIFEST, download(dataset(), raw, mirror=mirror))
+    (raw / "data.bin").write_bytes(b"corrected")
+    keeps = [raw / MANIFEST, raw / RECORD]
+
+    def refusal(spec, mirror):
+        with pytest.raises(GraphDPError, match="was altered since it was placed") as refused:
+            check_placed(spec, raw, mirror)
+        return refused
+
+    file.write_bytes(b"another")
+    assert advised(refusal(dataset(), mirror), "as now is meant") == keeps
+    file.unlink()
+    file.symlink_to(tmp_path / "nowhere")
+    assert advised(refusal(dataset(), mirror), "as now is meant") == keeps
+    (raw / "data.bin").write_bytes(CONTENT[::-1])  # the folder is its own mirror
+    assert advised(refusal(dataset(), raw.parent), "as now is meant") == keeps
+    # The registry names a new version, which is there: nothing is wrong with that file.
+    known = dataset(sha256=io.sha256_file(raw / "data.bin"))
+    assert advised(refusal(known, None), "as now is meant") == keeps
+    with pytest.raises(GraphDPError, match="was altered since it was placed") as refused:
+        check_placed(dataset(sha256=SHA256, url="http://there"), raw)
+    assert advised(refused, "to have data.bin again") == [raw / "data.bin", raw / MANIFEST]
+
+
+def test_all_files_that_were_altered_are_named(tmp_path):
+    """Who takes one that is meant would take the other with it."""
+    raw, mirror = tmp_path / "data" / "raw" / "mine", tmp_path / "mirror"
+    files = [FileSpec(name=f"{name}.bin") for name in "abc"]
+    spec = DatasetSpec(name="mine", title="Mine", loader="arrays", files=tuple(files))
+    mirror.mkdir()
+    for one in files:
+        (mirror / one.name).write_bytes(CONTENT)
+    io.write_json(raw / MANIFEST, download(spec, raw, mirror=mirror))
+    (mirror / "b.bin").unlink()
+    for name in ("a.bin", "b.bin"):
+        (raw / name).write_bytes(b"other")
+    line = f"{raw}/a.bin, {raw}/b.bin were altered since they were placed: "
+    for check in (check_placed, verify):
+        with pytest.raises(GraphDPError, match=re.escape(line)) as refused:
+            check(spec, raw, mirror)
+        gone = advised(refused, "to have a.bin again, and if b.bin as now is meant")
+        assert gone == [raw / "a.bin", raw / MANIFEST, raw / RECORD]
+
+
+def test_what_was_placed_is_known_by_manifest_or_record(tmp_path):
+    """Either may be gone: a corrected file would be used by nobody and noticed by nobody."""
+    raw, mirror = tmp_path / "data" / "raw" / "mine", tmp_path / "mirror"
+    mirror.mkdir()
+    (mirror / "data.bin").write_bytes(CONTENT)
+    placed = download(dataset(), raw, mirror=mirror)
+    (raw / "data.bin").write_bytes(b"corrected")
+    with pytest.raises(GraphDPError, match="altered") as refused:
+        check_placed(dataset(), raw)
+    assert advised(refused, "as now is meant") == [raw / RECORD]  # no manifest yet
+    (raw / "data.bin").write_bytes(CONTENT)
+    io.write_json(raw / MANIFEST, placed)
+    (raw / RECORD).unlink()
+    check_unchanged(dataset(), raw, mirror)
+    (mirror / "data.bin").write_bytes(b"corrected")
+    with pytest.raises(GraphDPError, match=r"data.bin has changed\."):
+        check_unchanged(dataset(), raw, mirror)
+    for damaged in (b"{", b'{"files": [{"name": 1, "size": 1, "sha256": "x"}]}',
+                    b'{"files": [{"name": "a\\u0000", "size": 1, "sha256": "x"}]}'):  # fmt: skip
+        (raw / MANIFEST).write_bytes(damaged)
+        for check in (check_placed, verify, check_unchanged):
+            with pytest.raises(GraphDPError, match="is damaged: delete ") as refused:
+                check(dataset(), raw, mirror)
+            assert advised(refused, "damaged") == [raw / MANIFEST]
+
+
+def test_a_link_that_leads_to_another_file_is_noticed(tmp_path):
+    raw = tmp_path / "data" / "raw" / "mine"
+    raw.mkdir(parents=True)
+    for name, content in (("old", CONTENT), ("new", CONTENT[::-1])):
+        (tmp_path / name).write_bytes(content)
+    (raw / "data.bin").symlink_to(tmp_path / "old")
+    io.write_json(raw / MANIFEST, download(dataset(), raw))
+    check_placed(dataset(), raw)
+    time.sleep(0.02)  # than which clocks of files are finer
+    (raw / "data.bin").unlink()
+    (raw / "data.bin").symlink_to(tmp_path / "new")
+    with pytest.raises(GraphDPError, match="was altered since it was placed"):
+        check_placed(dataset(), raw)
+
+
+def test_a_mirror_that_may_not_be_read_is_one_line(tmp_path, monkeypatch):
+    raw, mirror = tmp_path / "data" / "raw" / "mine", tmp_path / "mirror"
+    mirror.mkdir()
+    (mirror / "data.bin").write_bytes(CONTENT)
+    io.write_json(raw / MANIFEST, download(dataset(), raw, mirror=mirror))
+
+    def closed(path):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(io, "sha256_file", closed)
+    with pytest.raises(GraphDPError, match=r"mirror/data.bin cannot be read \(Permission denied"):
+        check_unchanged(dataset(), raw, mirror)
 
 
 def test_a_graph_is_made_of_what_was_placed_alone(tmp_path):
@@ -310,7 +422,7 @@ def test_a_graph_is_made_of_what_was_placed_alone(tmp_path):
     path.write_bytes(CONTENT[:-1] + b"?")
     io.write_json(raw / MANIFEST, placed)
     check_placed(dataset(), raw, mirror)  # of the same size, and no newer
-    with pytest.raises(GraphDPError, match=f"to have it again, delete {path}, ") as refused:
+    with pytest.raises(GraphDPError, match=f"to have data.bin again, delete {path}, ") as refused:
         verify_now()
     assert "\n" not in str(refused.value)
     path.write_bytes(CONTENT)
@@ -410,7 +522,8 @@ def test_raw_files_that_were_altered_are_not_preprocessed(tmp_path, monkeypatch)
     arrays = {"y": np.arange(6) % 2, "edge_index": np.array([[0, 1, 2], [3, 4, 5]])}
     Path("data/raw/mine").mkdir(parents=True)
     np.savez("data/raw/mine/mine.npz", x=np.eye(6), **arrays)
-    files = [{"name": "mine.npz", "sha256": io.sha256_file("data/raw/mine/mine.npz")}]
+    size, sha256, _ = digests("data/raw/mine/mine.npz")
+    files = [{"name": "mine.npz", "size": size, "sha256": sha256}]
     io.write_json("data/raw/mine/manifest.json", {"dataset": "mine", "files": files})
     spec = DatasetSpec(
         name="mine", title="Mine", loader="arrays", files=(FileSpec(name="mine.npz"),),

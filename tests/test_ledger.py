@@ -9,6 +9,7 @@ import signal
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -255,6 +256,32 @@ def test_a_ledger_lost_with_its_key_is_noticed_where_something_was_published(tmp
     assert not [one for one in (path, path.with_suffix(".key")) if one.exists()]
     (tmp_path / record).unlink()
     ledger.reserve(ENTRY, DATA, path)
+
+
+@pytest.mark.parametrize("closed", ["private/mine", "results/mine"])
+def test_a_folder_of_ones_own_that_may_not_be_looked_into_may_have_a_release(
+    tmp_path, monkeypatch, closed
+):
+    """Another user's may: that one's releases are that one's."""
+    path = tmp_path / "private/ledger.jsonl"
+    for folder in ("private/mine", "results/mine"):
+        (tmp_path / folder).mkdir(parents=True)
+    ledger.check_nothing_published(path)
+    look = Path.lstat
+
+    def refused(self):
+        if self.parent == tmp_path / closed:
+            raise PermissionError(13, "Permission denied", str(self))
+        return look(self)
+
+    monkeypatch.setattr(Path, "lstat", refused)
+    with pytest.raises(
+        GraphDPError, match=rf"{closed} cannot be read \(Permission denied\), and may"
+    ):
+        ledger.check_nothing_published(path)
+    own = ledger._own
+    monkeypatch.setattr(ledger, "_own", lambda one: one.name != "mine" and own(one))
+    ledger.check_nothing_published(path)
 
 
 @pytest.mark.parametrize("linked", [("jsonl", "key"), ("jsonl",), ("key",)])

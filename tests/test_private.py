@@ -906,6 +906,10 @@ def test_where_a_private_release_stands(tmp_path, monkeypatch):
     for file in files:
         file.write_bytes(b"published")
     assert state() == ("left", "")  # a job that failed leaves no record
+    files[1].write_text("dataset\nother\n")
+    with pytest.raises(GraphDPError, match=r"dataset 'other', .* of 'mine': give it another name"):
+        state()
+    files[1].write_bytes(b"published")
     private.record_published(files, "private/mine/published.json")
     assert state() == ("done", "")
     for lost, record in (
@@ -963,6 +967,19 @@ def test_where_a_private_release_stands(tmp_path, monkeypatch):
     files[1].symlink_to("/proc/self/mem")
     assert state()[0] == "failed"
     assert re.fullmatch(r"results/mine/row\.csv (cannot be read \(.*\)|was .*)", state()[1])
+
+
+def test_a_release_is_not_written_over_by_that_of_another_dataset(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    private.check_same_dataset("mine", "a")
+    row = Path("results/mine/row.csv")
+    row.parent.mkdir(parents=True)
+    row.write_text("study,dataset\nmine,a\n")
+    private.check_same_dataset("mine", "a")
+    with pytest.raises(
+        GraphDPError, match=r"of a release of dataset 'a', .* of 'b': give it another"
+    ):
+        private.check_same_dataset("mine", "b")
 
 
 def test_a_damaged_record_of_what_was_published_is_one_line(tmp_path, monkeypatch):

@@ -9,14 +9,15 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from graphdp import private
 from graphdp.errors import GraphDPError
 
+_T = TypeVar("_T")
 LEDGER = f"{private.FOLDER}/ledger.jsonl"
 #: The fields of a release's line, which has the `mac` of these as well. Another commit alone is no
 #: other release: `made_with` has the code. A line of what was published has `dataset`, `published`
@@ -108,16 +109,45 @@ def check_nothing_published(path: str | os.PathLike = LEDGER) -> None:
     another user's, others than oneself may have. Raises `GraphDPError`."""
     path = Path(path)
     foreign = path.parent.is_dir() and not _own(path.parent)  # or where a disk is not mounted
-    found = [] if foreign else sorted(path.parent.glob(f"*/{private.RECORD}"))
+    found = []
+    if not foreign:
+        records = [study / private.RECORD for study in _within(path.parent)]
+        found = [one for one in records if _looked_at(private.stands, one)]
     # With all of private/ lost, what was published is still there, or some of it.
-    for study in sorted((path.parent.parent / "results").glob("*")):
-        found += [one for one in private.published_in(study) if not foreign or _own(one)]
+    for study in _within(path.parent.parent / "results"):
+        published = _looked_at(private.published_in, study) or []
+        found += [one for one in published if not foreign or _own(one)]
     for record in found:
         raise GraphDPError(
             f"the ledger {path} is missing, and {record} says that {record.parent.name} was "
             "published: restore it and its key from a copy, or if somebody else published that "
             f"elsewhere, move {record.parent} away"
         )
+
+
+def _within(folder: Path) -> list[Path]:
+    """What a folder of one's own has, sorted; nothing if it is not there."""
+    try:
+        return sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise GraphDPError(f"{folder} cannot be read ({error.strerror})") from None
+
+
+def _looked_at(what: Callable[[Path], _T], path: Path) -> _T | None:
+    """What is found of a path; None where another user has closed it. Raises `GraphDPError` where
+    that was oneself."""
+    try:
+        return what(path)
+    except OSError as error:
+        closed = Path(error.filename or path).parent
+        if not _own(closed):
+            return None
+        raise GraphDPError(
+            f"{closed} cannot be read ({error.strerror}), and may have a private release: open it "
+            "(chmod u+rwx), or move it away"
+        ) from None
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:

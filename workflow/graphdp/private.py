@@ -6,6 +6,7 @@ all streams are named by a secret from the operating system, nothing is publishe
 not hold, and what was released is written down (`graphdp.ledger`).
 """
 
+import csv
 import hmac
 import json
 import math
@@ -167,16 +168,48 @@ def _check_published(study: str) -> None:
 
 
 def published_in(folder: Path) -> list[Path]:
-    """What a private release has published in a study's folder, even as a link to nothing."""
-    return [one for name in PUBLISHED if os.path.lexists(one := folder / name)]
+    """What a private release has published in a study's folder, even as a link to nothing. Raises
+    `PermissionError` where that may not be looked at."""
+    return [one for name in PUBLISHED if stands(one := folder / name)]
+
+
+def stands(path: Path) -> bool:
+    """Whether there is such a file, or a link of that name. Raises `PermissionError`, which
+    `os.path.lexists` takes for no."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
 
 
 def check_no_release(study: str) -> None:
     """Raise `GraphDPError` if a study that is no private release would write beside one's model."""
-    for one in published_in(Path("results", study)):
+    folder = Path("results", study)
+    try:
+        found = published_in(folder)
+    except OSError as error:
+        raise GraphDPError(f"{folder} cannot be read ({error.strerror})") from None
+    for one in found:
         raise GraphDPError(
             f"{one} is a private release's, and this study is a reproduction: give "
             f"it another name than {study} (study: ...)"
+        )
+
+
+def check_same_dataset(study: str, dataset: str) -> None:
+    """Raise `GraphDPError` if a private release by this name is of another dataset: its model would
+    be written over."""
+    row = Path("results", study, "row.csv")
+    try:
+        with row.open(encoding="utf-8", newline="") as file:
+            of = next(csv.DictReader(file), {}).get("dataset", dataset)
+    except (OSError, ValueError, csv.Error):
+        return  # `check_published` says what it finds
+    if of != dataset:
+        raise GraphDPError(
+            f"{row} is of a release of dataset '{of}', and this study is of '{dataset}': give it "
+            f"another name than {study} (study: ...)"
         )
 
 

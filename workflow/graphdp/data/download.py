@@ -83,7 +83,7 @@ def download(
     for file in spec.files:
         # A hash seen before is as binding as a published one.
         known = file
-        if not (file.sha256 or file.git_sha1) and file.name in record:
+        if not _has_hash(file) and file.name in record:
             known = file.model_copy(update={"sha256": record[file.name]})
         try:
             size, sha256, git_sha1 = _obtain(
@@ -91,9 +91,9 @@ def download(
             )
         except GraphDPError as error:
             raise GraphDPError(
-                f"{error}{_first_use(record_path, spec.name)}" if known is not file else f"{error}"
+                f"{error}{_first_use(folder, spec.name)}" if known is not file else f"{error}"
             ) from None
-        if not (file.sha256 or file.git_sha1):
+        if not _has_hash(file):
             record[file.name] = sha256
             io.write_json(record_path, record)
         files.append(
@@ -117,56 +117,52 @@ def check_unchanged(
     """Whether the mirror still has the files that were taken from it by name alone, for no hash of
     them is known: a corrected file would not be used without a word.
 
-    folder: where `download` placed them; nothing is checked of what was not placed yet. Raises
-    `GraphDPError` naming the first that differs.
+    folder: where `download` placed them; nothing is checked of what was not placed yet, or may not
+    be read. Raises `GraphDPError` naming the first that differs or cannot be read.
     """
-    record = Path(folder, RECORD)
-    recorded = _recorded(record)
-    names = [file.name for file in spec.files if not (file.sha256 or file.git_sha1)]
-    if not any(name in recorded for name in names):
-        return
-    in_mirror = _index(Path(mirror))
-    for name in filter(recorded.get, names):
+    placed, _ = _placed(spec, Path(folder))
+    names = [file.name for file in spec.files if not _has_hash(file) and file.name in placed]
+    in_mirror = _index(Path(mirror)) if names else {}
+    for name in names:
         for path in in_mirror.get(name, []):
-            # A link may lead nowhere.
-            if path.is_file() and io.sha256_file(path) != recorded[name]:
-                # No hash of a private file is said.
+            try:
+                # A link may lead nowhere.
+                same = not path.is_file() or io.sha256_file(path) == placed[name][1]
+            except OSError as error:
                 raise GraphDPError(
-                    f"dataset '{spec.name}': {path} has changed.{_first_use(record, spec.name)}"
-                )
+                    f"dataset '{spec.name}': {path} cannot be read ({error.strerror})"
+                ) from None
+            if not same:
+                # No hash of a private file is said.
+                fix = _first_use(Path(folder), spec.name, Path(folder, name))
+                raise GraphDPError(f"dataset '{spec.name}': {path} has changed.{fix}")
 
 
 def check_placed(
     spec: DatasetSpec, folder: str | os.PathLike, mirror: str | os.PathLike | None = None
 ) -> None:
-    """Whether files that `download` placed are still those of its manifest, as far as they are
-    there and may be read: who has the graph may do without. What has its size and is no newer than
-    the manifest is not read again. mirror: where it might be had again.
+    """Whether files that `download` placed are still those that it found, as far as they are there
+    and may be read: who has the graph may do without. What has its size and is no newer than what
+    was written of it then is not read again. mirror: where it might be had again.
 
-    Raises `GraphDPError` naming the first that differs, and for a manifest that is damaged.
+    Raises `GraphDPError` naming those that differ, and for a manifest that is damaged.
     """
-    manifest = Path(folder, MANIFEST)
-    try:
-        placed = os.stat(manifest).st_mtime_ns
-        files = {
-            one["name"]: (one["size"], one["sha256"]) for one in io.read_json(manifest)["files"]
-        }
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        raise GraphDPError(f"{manifest} is damaged: {_anew(manifest, spec.name)}") from None
-    for name, (size, sha256) in files.items():
+    placed, written = _placed(spec, Path(folder))
+    altered = []
+    for name, (size, sha256) in placed.items():
         path = Path(folder, name)
         try:
             found = os.stat(path)
-            same = found.st_size == size
-            # Not by when it was written, which a copy may take along.
-            if same and found.st_ctime_ns > placed:
+            same = size is None or found.st_size == size
+            # Not by when it was written, which a copy may take along; of a link, when that was made
+            # as well.
+            if same and max(found.st_ctime_ns, os.lstat(path).st_ctime_ns) > written:
                 same = io.sha256_file(path) == sha256
         except OSError:
             continue  # a job that reads it says so
-        if not same:
-            raise _altered(spec, manifest, name, mirror)
+        altered += [] if same else [name]
+    if altered:
+        raise _altered(spec, Path(folder), altered, placed, mirror)
 
 
 def verify(
@@ -174,32 +170,97 @@ def verify(
 ) -> None:
     """Whether a folder has all files of its manifest, each read and compared with its hash.
 
-    mirror: where they might be had again. Raises `GraphDPError` naming the first that differs.
+    mirror: where they might be had again. Raises `GraphDPError` naming what differs.
     """
-    manifest = Path(folder, MANIFEST)
-    for one in io.read_json(manifest)["files"]:
-        path = Path(folder, one["name"])
+    manifest, altered = Path(folder, MANIFEST), []
+    placed, _ = _placed(spec, Path(folder))
+    for name, (_, sha256) in placed.items():
+        path = Path(folder, name)
         if not path.is_file():
-            fix = _anew(manifest, spec.name, manifest)
+            fix = _anew(spec.name, manifest)
             raise GraphDPError(f"dataset '{spec.name}': {path} is missing: put it back, or {fix}")
-        if io.sha256_file(path) != one["sha256"]:
-            raise _altered(spec, manifest, one["name"], mirror)
+        altered += [] if io.sha256_file(path) == sha256 else [name]
+    if altered:
+        raise _altered(spec, Path(folder), altered, placed, mirror)
+
+
+#: Name of a file -> its size in bytes, if known, and its SHA-256.
+_Placed = dict[str, tuple[int | None, str]]
+
+
+def _placed(spec: DatasetSpec, folder: Path) -> tuple[_Placed, int]:
+    """The files that were placed in a folder, and when that was written down (ns): by the manifest,
+    and where there is none by the hashes of first uses. None where they may not be read.
+
+    Raises `GraphDPError` for a manifest or record that is damaged.
+    """
+    manifest, record = folder / MANIFEST, folder / RECORD
+    placed: _Placed
+    try:
+        placed = {name: (None, sha256) for name, sha256 in _recorded(record).items()}
+        written = os.stat(record).st_mtime_ns if placed else 0
+        if not manifest.exists():
+            return placed, written
+        files = [
+            (one["name"], one["size"], one["sha256"]) for one in io.read_json(manifest)["files"]
+        ]
+        if not all(name == Path(name).name and "\0" not in name for name, *_ in files):
+            raise ValueError("a name is none of a file")
+        placed |= {name: (size, sha256) for name, size, sha256 in files}
+        return placed, os.stat(manifest).st_mtime_ns
+    except PermissionError:
+        return {}, 0
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        raise GraphDPError(f"{manifest} is damaged: {_anew(spec.name, manifest)}") from None
 
 
 def _altered(
-    spec: DatasetSpec, manifest: Path, name: str, mirror: str | os.PathLike | None
+    spec: DatasetSpec,
+    folder: Path,
+    names: list[str],
+    placed: _Placed,
+    mirror: str | os.PathLike | None,
 ) -> GraphDPError:
-    """The line about a placed file that is another now. The only copy of a file that was supplied
-    by hand may be this one, and then it is not to be deleted."""
-    path = manifest.with_name(name)
-    hashed = any(file.name == name and (file.sha256 or file.git_sha1) for file in spec.files)
-    again = hashed or (mirror is not None and name in _index(Path(mirror)))
-    which = (path, manifest) if again else (manifest, manifest.with_name(RECORD))
-    fix = "to have it again" if again else "if this one is meant"
+    """The line about placed files that are others now. One that was supplied by hand may be the
+    only copy: none is to be deleted but where it can be had again as it was."""
+    in_mirror = _index(Path(mirror)) if mirror is not None else {}
+    again = [name for name in names if _to_be_had(spec, folder / name, placed[name][1], in_mirror)]
+    meant = [name for name in names if name not in again]
+    gone = [*(folder / name for name in again), folder / MANIFEST]
+    fixes = [f"to have {' and '.join(again)} again"] if again else []
+    if meant:
+        gone.append(folder / RECORD)
+        fixes.append(f"if {' and '.join(meant)} as now is meant")
+    paths = ", ".join(str(folder / name) for name in names)
+    were = "was altered since it was placed: put back what it was"
+    if len(names) > 1:
+        were = "were altered since they were placed: put back what they were"
     return GraphDPError(
-        f"dataset '{spec.name}': {path} was altered since it was placed: put back what it was, or "
-        f"{fix}, {_anew(manifest, spec.name, *which)}"
+        f"dataset '{spec.name}': {paths} {were}, or {', and '.join(fixes)}, "
+        f"{_anew(spec.name, *gone)}"
     )
+
+
+def _to_be_had(
+    spec: DatasetSpec, path: Path, sha256: str, in_mirror: dict[str, list[Path]]
+) -> bool:
+    """Whether a placed file would be had again as it was: from a mirror, or by its URL."""
+    file = next((one for one in spec.files if one.name == path.name), None)
+    if file is None or (_has_hash(file) and _mismatch(file, *digests(path)) is None):
+        return False  # the registry asks for what is there now
+    if file.url and _has_hash(file):
+        return True
+    for one in in_mirror.get(path.name, []):
+        try:
+            if not one.samefile(path) and io.sha256_file(one) == sha256:
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def _has_hash(file: FileSpec) -> bool:
+    return bool(file.sha256 or file.git_sha1)
 
 
 def digests(path: str | os.PathLike) -> tuple[int, str, str]:
@@ -274,33 +335,31 @@ def _obtain(
 def _recorded(path: Path) -> dict[str, str]:
     """File -> the SHA-256 that was found at its first use.
 
-    Raises `GraphDPError` if the record is damaged.
+    Raises `PermissionError`, and `GraphDPError` if the record is damaged.
     """
-    if not path.exists():
-        return {}
     try:
+        if not path.exists():
+            return {}
         return {str(name): str(found) for name, found in io.read_json(path).items()}
-    except (ValueError, AttributeError) as error:
-        raise GraphDPError(
-            f"{path} is damaged ({error}): delete it and run again; the files' hashes are then "
-            "recorded anew"
-        ) from None
+    except PermissionError:
+        raise
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
+        raise GraphDPError(f"{path} is damaged ({error}): delete it and run again") from None
 
 
-def _first_use(record: Path, dataset: str) -> str:
+def _first_use(folder: Path, dataset: str, *files: Path) -> str:
     return (
-        f" What is expected is the file that was used first (its hash stands in {record}); if "
-        f"another one is meant, {_anew(record, dataset)}."
+        " What is expected is the file that was used first (its hash stands in "
+        f"{folder / RECORD}); if another one is meant, "
+        f"{_anew(dataset, *files, folder / MANIFEST, folder / RECORD)}."
     )
 
 
-def _anew(record: Path, dataset: str, *files: Path) -> str:
-    """What to delete so that a dataset is made anew: the folder of its raw files, or `files`."""
-    gone = ", ".join(map(str, files or (record.parent,)))
-    return (
-        f"delete {gone} and {record.parents[2]}/graphs/{dataset}.*, make them anew (target data), "
-        "and run again"
-    )
+def _anew(dataset: str, *files: Path) -> str:
+    """What to delete so that a dataset is made anew: `files` of its raw folder, and its graph."""
+    graph = files[-1].parents[2] / "graphs" / dataset
+    gone = ", ".join(map(str, (*(one for one in files if one.exists()), f"{graph}.npz")))
+    return f"delete {gone} and {graph}.json, make them anew (target data), and run again"
 
 
 def _index(mirror: Path) -> dict[str, list[Path]]:
@@ -316,7 +375,7 @@ def _candidates(dataset: str, file: FileSpec, in_mirror: dict[str, list[Path]]) 
     """Mirror files to try: those of the right name, then renamed ones of the right size. Raises
     GraphDPError if several of the name differ and no hash says which is meant."""
     named = in_mirror.get(file.name, [])
-    unknown = not (file.sha256 or file.git_sha1)
+    unknown = not _has_hash(file)
     if unknown and len(named) > 1 and len({digests(path) for path in named}) > 1:
         found = ", ".join(map(str, named))
         raise GraphDPError(

@@ -84,6 +84,7 @@ def prepare(config: Mapping[str, Any], registry: Registry | None = None) -> Prep
     datasets = {name: specs[name] for name in study.datasets}
     private.check_data(study, datasets)
     if study.release == "private":
+        private.check_same_dataset(study.study, study.datasets[0])
         _check_ledger_there()
     else:
         private.check_no_release(study.study)
