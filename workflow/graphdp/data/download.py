@@ -195,20 +195,19 @@ def _placed(spec: DatasetSpec, folder: Path) -> tuple[_Placed, int]:
     Raises `GraphDPError` for a manifest or record that is damaged.
     """
     manifest, record = folder / MANIFEST, folder / RECORD
-    placed: _Placed
     try:
-        placed = {name: (None, sha256) for name, sha256 in _recorded(record).items()}
-        written = os.stat(record).st_mtime_ns if placed else 0
         if not manifest.exists():
-            return placed, written
-        files = [
-            (one["name"], one["size"], one["sha256"]) for one in io.read_json(manifest)["files"]
-        ]
-        if not all(name == Path(name).name and "\0" not in name for name, *_ in files):
-            raise ValueError("a name is none of a file")
-        placed |= {name: (size, sha256) for name, size, sha256 in files}
+            seen = _recorded(record)
+            written = os.stat(record).st_mtime_ns if seen else 0
+            return {name: (None, sha256) for name, sha256 in seen.items()}, written
+        files = io.read_json(manifest)["files"]
+        if not all(
+            one["name"] == Path(one["name"]).name and "\0" not in one["name"] for one in files
+        ):
+            raise ValueError("no name of a file")
+        placed = {one["name"]: (one["size"], one["sha256"]) for one in files}
         return placed, os.stat(manifest).st_mtime_ns
-    except PermissionError:
+    except (PermissionError, FileNotFoundError, NotADirectoryError):  # perhaps just now
         return {}, 0
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise GraphDPError(f"{manifest} is damaged: {_anew(spec.name, manifest)}") from None
