@@ -5,6 +5,8 @@
     notes: a file that gets a line of JSON for every frame that is received, as it comes, and at the
         end one of what was sent: end of the link -> SHA-256 of all its bytes
     hangs: [name of a function, at which call], of the party's module or the shuffler's
+    keeps: a file that gets what a party received of every piece, as `read_kept` has it
+    forgets: [name of a function, field of a round]: the function takes that of the first round
     spoils: {"kind": of frames, "number": of the round, "how": a key of `SPOILED`}, the first such
 """
 
@@ -14,11 +16,15 @@ import os
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
 
 from graphdp.parties import frames, party, process, shuffler
 from graphdp.parties.frames import HEADER, MAC_BYTES, Link, pack
 from graphdp.parties.session import Session
+from graphdp.parties.shares import Round
 
 
 def watched(programs, *arguments, **changes):
@@ -51,6 +57,55 @@ def digests(path):
     (found,) = [one["sent"] for one in map(json.loads, path.read_text().splitlines())
                 if "sent" in one]  # fmt: skip
     return found
+
+
+def read_kept(path):
+    """[(piece's stream, round, first column), keys of shares, (R,), values, uint64 (R, C)]."""
+    kept = np.load(path)
+    named = zip(kept["stream"], kept["number"], kept["start"], strict=True)
+    return [((str(stream), int(number), int(start)), kept[f"keys {i}"], kept[f"values {i}"])
+            for i, (stream, number, start) in enumerate(named)]  # fmt: skip
+
+
+def forgetful(function, field):
+    """A function that takes a field of its round, or of the name that it is given, from the first
+    round of the first stream: what is to be fresh is drawn again."""
+    first = {"stream": "features", "number": 0, "start": 0}
+    place = list(first).index(field) - len(first)
+
+    def without(argument):
+        if isinstance(argument, Round):
+            return replace(argument, **{field: first[field]})
+        if isinstance(argument, tuple):  # the name of a stream ends with the three
+            name = list(argument)
+            name[place] = first[field]
+            return tuple(name)
+        return argument
+
+    return lambda *arguments: function(*map(without, arguments))
+
+
+def keep(module, file):
+    """Write down what a party receives; returns what saves it."""
+    ask, get, pieces, found = module._keys, module.values_of, [], {}
+
+    async def keys(*arguments):
+        found["due"] = await ask(*arguments)
+        return found["due"]
+
+    async def values(link, piece, rows, kind):
+        given = await get(link, piece, rows, kind)
+        found[f"keys {len(pieces)}"], found[f"values {len(pieces)}"] = found["due"], given
+        pieces.append(piece)
+        return given
+
+    def save():
+        names = {name: [getattr(one, name) for one in pieces]
+                 for name in ("stream", "number", "start")}  # fmt: skip
+        np.savez(file, **found, **names)
+
+    module._keys, module.values_of = keys, values
+    return save
 
 
 def _again(frame, key, **changes):
@@ -139,7 +194,13 @@ async def work(spec):
                 return real(*arguments)
 
             setattr(module, name, hanging)
+        if "forgets" in spec:
+            name, field = spec["forgets"]
+            setattr(module, name, forgetful(getattr(module, name), field))
+        save = keep(module, spec["keeps"]) if "keeps" in spec else None
         await module.work(spec)
+        if save:
+            save()
         sent = {name: link.digest.hexdigest() for name, link in links.items()}
         print(json.dumps({"sent": sent}), file=file)
 
