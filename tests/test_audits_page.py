@@ -167,6 +167,26 @@ def test_what_else_the_page_says_of_an_audit_is_in_its_details(words, name, part
         assert told == as_told(details.get("bounds", details)[part], told), part
 
 
+def test_how_bounds_are_read_is_told():
+    """Those that rest on the kind of noise, and what one is without that."""
+    read = [one["analysis"] for one in SHIPPED.values()]
+    above = [one["analysis"] for one in SHIPPED.values() if one["verdict"] == "refuted"]
+    said = {kind: read.count(kind) for kind in ("dp", "gdp", "noise")}
+    told = (
+        f"{said['dp']} claims read (`dp`), {above.count('dp')} of the {len(above)} that are "
+        f"exceeded among them. A bound on the other {said['gdp'] + said['noise']} rests"
+    )
+    assert (
+        told in PAGE and f"(`gdp`, {said['gdp']})" in PAGE and f"(`noise`, {said['noise']})" in PAGE
+    )
+    one = SHIPPED["dpa-edge-directed-eps4"]
+    labels = f"{one['adjacency']}, {one['basis']}, δ = 1e-6, {one['status']}"
+    alone = one["details"]["without_assumption"]
+    assert one["delta"] == 1e-6
+    assert f"`dpa-edge-directed-eps4` ({labels}) ≥ {one['lower_bound']:.2f} of 4, where" in PAGE
+    assert f"where the shares by themselves show ≥ {alone:.2f}." in PAGE
+
+
 def test_all_claims_of_today_are_shipped_and_came_out_as_they_must():
     """A claim that is added, or whose target or verdict changes, needs another run."""
     assert set(SHIPPED) == set(claims.claims())

@@ -1,6 +1,7 @@
 """DPA-GNN: its plans, and through its stages that what is run is what they account."""
 
 import functools
+import itertools
 import json
 import math
 import tracemalloc
@@ -27,6 +28,7 @@ from graphdp.methods.dpa.plan import (
     LENGTHS,
     analyses,
     dpa_plan,
+    published_analyses,
     published_plan,
 )
 from graphdp.methods.registry import card
@@ -35,6 +37,7 @@ from graphdp.parties import session
 from graphdp.parties.fixed_point import project
 from graphdp.privacy import calibrated, statement
 from graphdp.privacy.accounting.closed_form import gaussian_epsilon
+from graphdp.privacy.assumptions import of_release
 from graphdp.privacy.calibration import calibrate
 from graphdp.privacy.composition import epsilon_at
 from graphdp.privacy.pair_sums import mean_dummies
@@ -344,6 +347,27 @@ def test_what_the_code_does_has_no_finite_epsilon():
         assert other.status == "refuted" and other.composition.unnoised
     with pytest.raises(GraphDPError, match="nothing is left"):
         published.mechanisms[1].noise_std(1 / 0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "given"),
+    [
+        ("dpa", "edge", {"feature_layers": 10, "label_layers": 8}),
+        ("dpa", "node", {"feature_layers": 10, "label_layers": 8, "max_degree": 6}),
+        ("dpa", "node", {"feature_layers": 1, "label_layers": 1, "max_degree": 6,
+                         "feature_share": 0.4, "label_share": 0.4}),
+        ("dpaofficial", "node", {"max_degree": 6}),
+        ("dpaofficial", "node", {"max_degree": 6, "public": "labels"}),
+        ("dpaofficial", "node", {"max_degree": 6, "public": "edges"}),
+    ],
+)  # fmt: skip
+def test_every_analysis_of_a_statement_names_whom_it_trusts(name, level, given):
+    lines = (analyses if name == "dpa" else published_analyses)(level, given, None)
+    assert len({(one.basis, one.adjacency) for one in lines}) == len(lines)
+    for line, release in itertools.product(lines, ("reproduction", "private")):
+        said = of_release(line.assumptions, release)
+        trusted = [one for one in said if one.startswith("The shuffler is trusted and colludes")]
+        assert len(trusted) == 1, (line.basis, line.adjacency)
 
 
 def test_a_statement_says_that_own_rows_are_covered():

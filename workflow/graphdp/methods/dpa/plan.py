@@ -417,10 +417,18 @@ def published_analyses(
     run = replace(
         plan,
         basis="as_implemented",
-        assumptions=(_LATER_ROUNDS, _RECEIVERS_CUT, _FRESH_SELECTION, _FLOAT_SHARES),
+        assumptions=(
+            _LATER_ROUNDS,
+            _RECEIVERS_CUT,
+            _FRESH_SELECTION,
+            _FLOAT_SHARES,
+            SHUFFLER_IS_TRUSTED,
+        ),
         mechanisms=(*plan.mechanisms, later),
     )
     unknown = replace(
-        run, basis="corrected", assumptions=("No finite ε is known to hold.", _LATER_ROUNDS)
+        run,
+        basis="corrected",
+        assumptions=("No finite ε is known to hold.", _LATER_ROUNDS, SHUFFLER_IS_TRUSTED),
     )
     return plan, run, replace(unknown, mechanisms=(later,))
