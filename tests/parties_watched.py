@@ -11,6 +11,7 @@
 """
 
 import hashlib
+import hmac
 import json
 import os
 import sys
@@ -108,6 +109,14 @@ def keep(module, file):
     return save
 
 
+def _of_ring(frame, key, place):
+    """A frame of numbers with one more bit, or fraction bit, and a right HMAC."""
+    head = list(HEADER.unpack(frame[: HEADER.size]))
+    head[place] += 1
+    whole = HEADER.pack(*head) + frame[HEADER.size : -MAC_BYTES]
+    return whole + hmac.digest(key, whole, "sha256")
+
+
 def _again(frame, key, **changes):
     """A frame with other fields and a right HMAC."""
     head = HEADER.unpack(frame[: HEADER.size])
@@ -132,6 +141,9 @@ SPOILED = {
     "rows": lambda f, key: _again(f, key, rows=_rows(f) - 1),
     "columns": lambda f, key: _again(f, key, columns=3),
     "study": lambda f, key: _again(f, key, study=b"s" * 16),
+    "stream": lambda f, key: _again(f, key, stream=1),
+    "bits": lambda f, key: _of_ring(f, key, 2),
+    "fraction bits": lambda f, key: _of_ring(f, key, 3),
 }  # fmt: skip
 
 

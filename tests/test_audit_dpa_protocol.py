@@ -21,6 +21,7 @@
 """
 
 import asyncio
+import itertools
 import math
 from functools import reduce
 from unittest.mock import patch
@@ -394,10 +395,11 @@ def test_parties_get_uniform_shares_and_the_same_numbers_of_pairs_in_every_round
     for one in seen:
         np.add.at(totals, one["keys"], one["values"])
     assert (totals == rows).all()
-    two = np.zeros((USERS, 2), np.uint64)
-    for one in seen[:2]:
-        np.add.at(two, one["keys"], one["values"])
-    assert is_uniform(np.ascontiguousarray(two[:, 0]))
+    for both in itertools.combinations(seen, 2):
+        two = np.zeros((USERS, 2), np.uint64)
+        for one in both:
+            np.add.at(two, one["keys"], one["values"])
+        assert is_uniform(np.ascontiguousarray(two[:, 0]))
 
 
 def small_sums(shares):
