@@ -717,6 +717,21 @@ def test_the_best_rates_of_dummies_are_those_of_the_rows():
     ) in words
 
 
+def test_bytes_of_what_was_not_run_are_those_of_the_formula():
+    """Facebook pages with all columns, which no shipped line has: a round of each stream, and all
+    with 2.8 million dummies."""
+    text = " ".join(TEXT.split())
+
+    def sent(dummies, features, labels):
+        sizes = 152_097, dummies, 22_470
+        of = [link_bytes(*sizes, columns, 3, 2) for columns in (4714, 4)]
+        return features * sum(of[0].values()) + labels * sum(of[1].values())
+
+    assert f"with all 4,714 columns sends {sent(0, 1, 1) / 1e9:.1f} GB" in text
+    assert "1.7 million on Computers and 2.8 on Facebook pages" in text
+    assert f"with dummies {sent(2_800_000, 6, 4) / 1e12:.1f} TB, by the formula: not run" in text
+
+
 def test_what_has_no_models_is_named():
     """By docs/coverage.md, which is made from the rows."""
     told = " ".join(TEXT[TEXT.index("## What is not here yet") :].split())

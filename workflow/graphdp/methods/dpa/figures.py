@@ -125,8 +125,7 @@ FIGURES: dict[str, Drawing] = {
         computed.cost,
         "What one model costs against the parties m, the shares t and the users n: bytes by link "
         "(lines: the formula; hollow circles, squares and triangles: counted by the processes), "
-        "CPU seconds of all processes and wall seconds, starts included, on two cores that others "
-        "used as well, so that wall seconds say little of the protocol.",
+        "CPU seconds of all processes and wall seconds, starts included, on two idle cores.",
         of_study=False,
     ),
     "dpa_cora": _of_graph("cora"),
