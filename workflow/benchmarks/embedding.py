@@ -19,7 +19,7 @@ from graphdp.training.descent import Rounds
 
 EPOCHS, HIDDEN = 100, 64
 #: Graph -> nodes, share of them in training, batch size (config/papers/dpdgc.yaml;
-#: CiteSeer's of config/papers/dpa-gnn.yaml).
+#: those of CiteSeer and Facebook pages of config/papers/dpa-gnn.yaml).
 SIZES = {
     "cora": (2_708, 0.75, 64),
     "chameleon": (2_277, 0.75, 64),
@@ -28,6 +28,7 @@ SIZES = {
     "photo": (7_535, 0.75, 64),
     "pubmed": (19_717, 0.75, 256),
     "computers": (13_471, 0.75, 64),
+    "facebook-pages": (22_470, 0.5, 64),
     "berkeley13-connected": (18_979, 0.75, 256),
     "csbm-paper": (10_000, 0.75, 256),
     "csbm-code": (30_000, 0.025, 256),
