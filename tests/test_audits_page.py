@@ -173,7 +173,7 @@ def test_how_bounds_are_read_is_told():
     above = [one["analysis"] for one in SHIPPED.values() if one["verdict"] == "refuted"]
     said = {kind: read.count(kind) for kind in ("dp", "gdp", "noise")}
     told = (
-        f"{said['dp']} claims read (`dp`), {above.count('dp')} of the {len(above)} that are "
+        f"{said['dp']} of all read (`dp`), {above.count('dp')} of the {len(above)} that are "
         f"exceeded among them. A bound on the other {said['gdp'] + said['noise']} rests"
     )
     assert (

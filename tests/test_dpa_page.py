@@ -282,18 +282,26 @@ def test_what_a_graph_is_worth_and_what_a_model_takes():
 
 
 def test_naive_dp_sgd_takes_too_few_steps_to_leave_its_start(real_graph):
-    """So that on average no ε has more than the largest class, but for what test nodes differ."""
+    """On average no ε has more than the largest class, but for what test nodes differ; on Facebook
+    pages, where it takes the most steps, somewhat more."""
     rows = pd.read_csv(ROOT / "workflow/report/dpa-gnn-rows.csv.gz", low_memory=False)
     rows = rows[rows["method"] == "naiveofficial"]
     setting = json.loads(rows["hyperparameters"].unique().item())
-    steps = []
+    steps, above = {}, {}
     for name, mine in rows.groupby("dataset"):
         y = np.asarray(real_graph(name).y)
-        steps.append(setting["epochs"] * math.ceil(y.size // 2 / setting["batch_size"]))
+        steps[name] = setting["epochs"] * math.ceil(y.size // 2 / setting["batch_size"])
         means = mine.groupby("epsilon")["test_accuracy"].mean()
-        assert len(means) == 5 and means.max() < np.bincount(y).max() / y.size + 0.01
-    told = f"takes {min(steps)} to {max(steps)} steps of .001 (five epochs, batches of 2,048)"
-    assert told in " ".join(TEXT.split()) and setting["learning_rate"] == 0.001
+        assert len(means) == 5
+        above[name] = 100 * (means.max() - np.bincount(y).max() / y.size)
+    assert max(steps, key=steps.get) == "facebook-pages" and len(steps) == 4
+    few, most = min(steps.values()), max(steps.values())
+    text = " ".join(TEXT.split())
+    assert f"takes {few} to {most} steps of .001 (five epochs, batches of 2,048)" in text
+    assert setting["learning_rate"] == 0.001
+    more = above.pop("facebook-pages")
+    assert f"at most {more:.1f} points more on Facebook pages, where it takes the most" in text
+    assert max(above.values()) < 1
 
 
 def test_what_is_said_of_methods_with_a_trusted_server():
