@@ -185,9 +185,8 @@ def test_the_same_noise_is_worth_less_for_more():
         # Its square underflowed: labels and dummies were in no plan, and their releases uncounted.
         ("--feature-share 5e-324 --label-share 0.5", "must be at least 1e-09 and together"),
         ("--colluding -1", "colluding is -1; give at least 0"),
-        ("--adjacency node_replace_own_list", "'edge_undirected', not node_replace_own_list; "
-         "node_replace_own_list goes with --level node\n"),
-        ("--adjacency edge_directed", "input should be 'edge_undirected', not edge_directed\n"),
+        ("--adjacency node_replace_own_list", "'edge_undirected' or 'edge_directed', not "
+         "node_replace_own_list; node_replace_own_list goes with --level node\n"),
         ("--max-degree 6 --degree-quantile 0.8", "either max_degree or degree_quantile"),
     ],
 )  # fmt: skip
@@ -222,10 +221,50 @@ def test_what_is_given_in_place_of_a_dummy_rate_makes_dummies(capsys):
 
 
 def test_an_adjacency_of_another_level_is_refused_with_those_that_are_calibrated_for():
-    with pytest.raises(GraphDPError, match=r"for edge_undirected \(at node level for participant"):
-        dpa_plan("edge", 10, 8, adjacency="edge_directed")
+    with pytest.raises(GraphDPError, match=r"choose one of edge_undirected, edge_directed$"):
+        dpa_plan("edge", 10, 8, adjacency="participant")
     with pytest.raises(GraphDPError, match="choose one of participant, node_replace_own_list"):
         dpa_plan("node", 10, 8, 6, adjacency="edge_directed")
+
+
+@pytest.mark.parametrize(
+    ("more", "ratio"),
+    [
+        ({}, math.sqrt(2)),
+        ({"max_degree": 6}, math.sqrt(3)),
+        ({"feature_share": 0.4, "label_share": 0.4}, math.sqrt(2)),
+    ],
+)
+def test_noise_is_for_the_adjacency_that_is_asked_for_and_read_under_the_other(more, ratio):
+    """Of whole lists one pair moves a sum by 1 and both pairs of an edge by √2; of lists that are
+    sampled by √2 and √6 (`pair_sums`). For the same ε the noise is that much larger."""
+    given = {"feature_layers": 10, "label_layers": 8} | more
+    made = {}
+    for adjacency in ("edge_directed", "edge_undirected"):
+        first, other = analyses("edge", given | {"adjacency": adjacency}, None)
+        assert first.adjacency == adjacency != other.adjacency
+        made[adjacency] = first, other, calibrate(first, 2.0, 1e-5).noise_multiplier
+
+    def stds(adjacency):
+        plan, _, noise = made[adjacency]
+        return np.array([one.noise_std(noise) for one in plan.mechanisms])
+
+    np.testing.assert_allclose(stds("edge_undirected") / stds("edge_directed"), ratio, rtol=1e-5)
+    asked, undirected, noise = made["edge_directed"]
+    # The exact Gaussian: μ of both lines from the released sums, each Δ over its σ.
+    square = sum(one.count * (one.sensitivity.value / one.noise_std(noise)) ** 2
+                 for one in asked.mechanisms)  # fmt: skip
+    assert 1.999 < gaussian_epsilon(math.sqrt(square), 1e-5) <= 2
+    expected = gaussian_epsilon(ratio * math.sqrt(square), 1e-5)
+    assert epsilon_at(undirected, asked, noise, 1e-5) == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_usual_adjacency_is_no_other_setting():
+    """Models of `adjacency: edge_undirected` are those of none given."""
+    read = card("dpa").settings("edge")
+    given = {"feature_layers": 2, "label_layers": 2}
+    assert read(**given, adjacency="edge_undirected") == read(**given)
+    assert read(**given, adjacency="edge_directed").adjacency == "edge_directed"
 
 
 def test_at_node_level_noise_is_set_before_any_list_is_read():
@@ -452,6 +491,7 @@ def block(name="dpa", level="node", epsilon="8", **changes):
     [
         ("edge", {}),
         ("edge", {"max_degree": 3}),
+        ("edge", {"adjacency": "edge_directed"}),
         ("edge", {"degree_quantile": 0.8, "feature_share": 0.5, "label_share": 0.4}),
         ("node", {"max_degree": 3}),
         ("node", {"max_degree": 3, "adjacency": "node_replace_own_list", "columns": 4}),

@@ -119,16 +119,16 @@ class Edge(Shared):
         description="D is this quantile of the lengths of lists, for a twentieth of μ²; in place "
         "of max_degree",
     )
-    adjacency: Literal["edge_undirected"] | None = Field(
+    adjacency: Literal["edge_undirected", "edge_directed"] | None = Field(
         None,
-        description="what the claim is about: an undirected edge; its line for edge_directed "
-        "follows from the same noise",
+        description="what the claim is about: an undirected edge (edge_undirected, if not given), "
+        "or edge_directed, one pair of a list; the other's line follows from the same noise",
     )
 
     @field_validator("adjacency")
     @classmethod
-    def _omit_only_adjacency(cls, value: str | None) -> None:
-        return None
+    def _omit_the_usual_adjacency(cls, value: str | None) -> str | None:
+        return None if value == "edge_undirected" else value
 
 
 class Node(Shared):

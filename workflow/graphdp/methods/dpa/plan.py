@@ -35,7 +35,11 @@ FIRST, LATER, LABELS, COUNTS = "first features", "later features", "labels", "co
 LENGTHS, LENGTHS_SHARE = "lengths", 0.05
 #: Of μ², below which numbers of two phases may lose each other in rounding.
 _LEAST_SHARE = 1e-9
-NODE_ADJACENCIES = ("participant", OWN_LIST_REPLACED)
+#: Level -> what noise is calibrated for, the first if nothing is said.
+ADJACENCIES = {
+    "edge": ("edge_undirected", "edge_directed"),
+    "node": ("participant", OWN_LIST_REPLACED),
+}
 
 ADVERSARY = (
     "The server, any users and at most {colluding} of the {parties} parties together follow the "
@@ -120,8 +124,8 @@ def dpa_plan(
 ) -> Plan:
     """DPA-GNN with noise in every round, for t_c parties that collude.
 
-    edge: one undirected edge. node: `adjacency` "participant" (the default) or
-        "node_replace_own_list".
+    adjacency: at edge level "edge_undirected" (the default) or "edge_directed", at node level
+        "participant" (the default) or "node_replace_own_list".
     feature_share, label_share: of μ² = Σ Δ²/σ², for the rounds of features and of labels; what is
     left goes to the numbers of pairs, hidden by dummies. If one is not given it takes the rest; if
     neither is, σ is the same in all rounds and there are no dummies.
@@ -137,18 +141,12 @@ def dpa_plan(
     check_parties(parties, shares, colluding)
     if level == "node":
         check_given("dpa", max_degree=max_degree)
-        adjacency = adjacency or "participant"
-        if adjacency not in NODE_ADJACENCIES:
-            raise GraphDPError(
-                f"dpa: adjacency is {adjacency!r}; choose one of {', '.join(NODE_ADJACENCIES)}"
-            )
-    elif adjacency not in (None, "edge_undirected"):
+    adjacency = adjacency or ADJACENCIES[level][0]
+    if adjacency not in ADJACENCIES[level]:
         raise GraphDPError(
-            f"dpa, edge level: adjacency is {adjacency!r}; noise is calibrated for edge_undirected "
-            f"(at node level for {' or '.join(NODE_ADJACENCIES)}): leave it out"
+            f"dpa, {level} level: adjacency is {adjacency!r}; choose one of "
+            f"{', '.join(ADJACENCIES[level])}"
         )
-    else:
-        adjacency = "edge_undirected"
     if degree_quantile is not None:
         _check_quantile(level, max_degree, degree_quantile)
     sampled = max_degree is not None or degree_quantile is not None
@@ -283,13 +281,12 @@ def with_adjacency(plan: Plan, settings: dict[str, Any], adjacency: str) -> Plan
 
 
 def analyses(level: str, settings: dict[str, Any], num_train: int | None) -> tuple[Plan, ...]:
-    """Of an undirected edge and a directed one, or of a participant and a replaced node."""
+    """Of an undirected edge and a directed one, or of a participant and a replaced node: first
+    the one that noise is calibrated for."""
     plan = dpa_plan(level, **settings)
     if level == "none":
         return (plan,)
-    if level == "edge":
-        return plan, with_adjacency(plan, settings, "edge_directed")
-    (other,) = (one for one in NODE_ADJACENCIES if one != plan.adjacency)
+    (other,) = (one for one in ADJACENCIES[level] if one != plan.adjacency)
     return plan, with_adjacency(plan, settings, other)
 
 
