@@ -570,6 +570,39 @@ def test_dummies_that_are_drawn_afresh_are_caught():
         assert (found > claimed) == afresh and found > claimed / 2
 
 
+@pytest.mark.slow
+def test_a_party_that_counts_learns_of_a_pair_by_dummies_of_each_round_and_not_by_kept_ones(
+    tmp_path,
+):
+    """The same over TCP: 18 rounds of a session, and 18 sessions of a round, whose parties draw
+    anew. Every party gets a share of every pair; one of three counts them, knows its own dummies,
+    and takes the mean. Half of 1,000 keys get a user's pair. (Names of the noise are fixed, and so
+    are the scores.)"""
+    std, keys, rounds = 2.5, 1_000, 18
+    mean, own = mean_dummies(std, 3, 1), std / math.sqrt(2)
+    claimed = gaussian_epsilon(1 / std, 1e-5)
+    present = np.arange(0, keys, 2)
+
+    def arrived(name, count):
+        due = [Round("features", number, 1, 2.0) for number in range(count)]
+        with curious_party.curious(tmp_path, 1):
+            one = session.Session(
+                present, present, keys, 3, 3, name, due, count_std=own, mean_dummies=mean
+            )
+            with one:
+                for round_ in due:
+                    one.add_up(round_, np.zeros((keys, 1), np.int64))
+        return curious_party.read(tmp_path, 1)[1]
+
+    kept = arrived(("kept",), rounds)
+    afresh = np.mean([arrived(("afresh", number), 1) for number in range(rounds)], axis=0)
+    found = [
+        lower_bound(seen[present], np.delete(seen, present), 1e-5, analysis="gdp").epsilon
+        for seen in (kept, afresh)
+    ]
+    assert found[0] < claimed < found[1]
+
+
 def test_dummies_that_leave_with_their_participant_are_caught():
     """A user's own key, of which nobody else sends: the parties draw dummies for it whether the
     user takes part or not, so that its number of pairs has one law. If the user drew them, it would
