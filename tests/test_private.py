@@ -1035,7 +1035,9 @@ def test_a_corrected_file_of_the_mirror_is_not_passed_over(runs):
         result = project.snakemake(*arguments, check=False)
         said = result.stdout + result.stderr
         assert result.returncode != 0 and "mine.npz has changed." in said
-        assert "delete private/data/raw/mine and private/data/graphs/mine.*, make them anew" in said
+        placed, graphs = "private/data/raw/mine", "private/data/graphs/mine"
+        gone = f"{placed}/mine.npz, {placed}/manifest.json, {placed}/recorded-hashes.json"
+        assert f"delete {gone}, {graphs}.npz and {graphs}.json, make them anew" in said
         assert hashlib.sha256(raw.read_bytes()).hexdigest() not in said
     raw.write_bytes(before)
     project.snakemake()

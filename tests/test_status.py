@@ -244,7 +244,8 @@ def test_a_raw_file_that_is_not_what_the_graph_was_made_of_is_noticed():
     with pytest.raises(GraphDPError, match=r"'cora': .*allx was altered since") as refused:
         jobs()
     again = (
-        f"to have it again, delete {file}, {folder}/manifest.json and results/data/graphs/cora.*"
+        f"to have {file.name} again, delete {file}, {folder}/manifest.json, "
+        "results/data/graphs/cora.npz and results/data/graphs/cora.json, make them anew"
     )
     assert again in str(refused.value)
     file.write_text("raw")
