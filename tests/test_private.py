@@ -731,7 +731,7 @@ def test_a_second_release_after_an_edit_of_code_or_data_is_refused(runs):
         (
             registry,
             yaml.safe_dump(known),
-            {"datasets": ["renamed"]},
+            {"datasets": ["renamed"], "study": "other"},
             "renamed was released before .* with the same files, labels, features, rows, rows of",
         ),
     ):
