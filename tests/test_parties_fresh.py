@@ -2,7 +2,7 @@
 
 The difference of two messages under the same mask, or of two shares under the same key, is that of
 what they hide. Of uniform numbers modulo 2⁶⁴ a difference is below 2⁴⁰ in size with chance 2⁻²³,
-three at once with 2⁻⁶⁹; a test here looks at up to 30,000 triples, and fails once in 1e15 runs
+three at once with 2⁻⁶⁹; a test here looks at up to 100,000 triples, and fails once in 1e15 runs
 though nothing is wrong.
 """
 
