@@ -276,7 +276,7 @@ def length_scores(calibration, setting, world, draws):
             one.graph("present", 1), calibration, ("lengths", world, number), view
         )
         pairs = method.kept_pairs(block, 0, setting)
-        method._cut_at_quantile(block, 0, setting, *pairs)
+        method._degree_at_quantile(block, 0, setting, pairs[0])
         ((phase, _, sums),) = view.rounds
         assert phase == LENGTHS
         seen.append(sums[0, 1] - sums[0, 0])

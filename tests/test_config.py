@@ -167,6 +167,22 @@ def test_per_dataset_values_replace_defaults_but_not_what_an_entry_sets():
     assert [s["batch_size"] for s in cell.settings] == [64, 7]
 
 
+def test_a_quantile_of_degrees_takes_the_place_of_the_bound():
+    """Of the default and of a dataset's own; with one that the entry gives, both are one line."""
+    node = {"method": "dpa", "level": "node", "epsilon": 8}
+    bounds = []
+    for changes in ({}, {"degree_quantile": [0.5, 0.8]}):
+        study = minimal(
+            experiments={"a": [node | changes]}, per_dataset={"csbm": {"max_degree": 17}}
+        )
+        (cell,) = Grid(config.validate(study)).cells
+        bounds.append([(s.get("max_degree"), s.get("degree_quantile")) for s in cell.settings])
+    assert bounds == [[(17, None)], [(None, 0.5), (None, 0.8)]]
+    both = node | {"degree_quantile": 0.8, "max_degree": 6}
+    with pytest.raises(GraphDPError, match="give either max_degree or degree_quantile"):
+        Grid(config.validate(minimal(experiments={"a": [both]})))
+
+
 def test_a_setting_is_trained_by_the_first_experiment_that_names_it():
     experiments = {
         "first": entry(hops=[1, 2])["a"],

@@ -18,6 +18,7 @@ from graphdp.privacy.plan import (
     ClaimedLaplace,
     ClassicalGaussian,
     Composition,
+    DegreeScaledGaussian,
     DistributedGaussian,
     FixedPureRelease,
     GaussianReleases,
@@ -65,6 +66,7 @@ def examples():
         DEGREES,
         UnnoisedRelease("q", "p"),
         DistributedGaussian("q", CLIP, 2.0, 4, "p", 3, 1),
+        DegreeScaledGaussian("q", CLIP, 2.0, 4, "p", 3, 1, most_degree=63),
         ClassicalGaussian("q", CLIP, 0.25, 0.5, False, 1e-5, "p"),
         ClaimedLaplace("q", CLIP, 0.25, 0.5, False, 0.0, "p"),
     ]
@@ -108,6 +110,7 @@ def test_units_of_noise():
         "pure": None,
         "fixed_pure": None,
         "unnoised": None,
+        "degree_scaled_gaussian": 2.0,
         "distributed_gaussian": 2.0,
         "classical_gaussian": None,
         "claimed_laplace": None,

@@ -159,10 +159,11 @@ def _setting(its: Card, level: str, fields: Sequence[str], given: dict[str, Any]
         if name in fields and other in given:
             given.setdefault(name, given[other])
     missing = [
-        f"--{name.replace('_', '-')}"
+        _options(name, settings.EITHER.get(name))
         for name in fields
         if name not in given
         and name not in settings.IF_NOT_GIVEN
+        and settings.EITHER.get(name) not in given
         and type_of(settings.model_fields[name].annotation)[0] is int
     ]
     if missing:
@@ -171,11 +172,18 @@ def _setting(its: Card, level: str, fields: Sequence[str], given: dict[str, Any]
         return settings(**given).model_dump(exclude_none=True)
     except ValidationError as error:
         first = error.errors()[0]
+        if not first["loc"]:  # of several together
+            raise GraphDPError(f"{its.name}: {first['ctx']['error']}") from None
         name, value = str(first["loc"][0]), first["input"]
         takes = [kind for kind in its.levels if _takes(its, kind, name, value)]
         hint = f"; {value} goes with --level {' or '.join(takes)}" if takes else ""
         option = name.replace("_", "-")
         raise GraphDPError(f"--{option}: {first['msg'].lower()}, not {value}{hint}") from None
+
+
+def _options(*names: str | None) -> str:
+    """Options of which one is to be given."""
+    return " or ".join(f"--{name.replace('_', '-')}" for name in names if name)
 
 
 def _takes(its: Card, kind: str, name: str, value: Any) -> bool:

@@ -61,6 +61,8 @@ class Settings(Strict):
     #: Of `graphdp calibrate`: a count that the plan reads and that need not be given -> the one
     #: whose value it takes then, or "" for its own default.
     IF_NOT_GIVEN: ClassVar[Mapping[str, str]] = {}
+    #: What is given in place of what: name -> another, beside which the name has no default.
+    EITHER: ClassVar[Mapping[str, str]] = {}
     #: Of `graphdp calibrate`: an option of others that there is none of here -> what to give.
     INSTEAD: ClassVar[Mapping[str, str]] = {}
 

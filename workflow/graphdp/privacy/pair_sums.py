@@ -40,7 +40,10 @@ releases nothing more. With other data or settings it is another release.
 - *Labels*: one-hot rows or zeros (test users), so as features without negative entries.
 - *Counts of pairs*: key by key as above with h = 1: 1, √2, √D, √(2D), and √2, √6 if sampled.
 - *Numbers of users by length of list*, all in one key's row: a list that grows by one moves two of
-  them by 1, or none at the longest: √2; both ends of an undirected edge, of equal length, √8.
+  them by 1, or none at the longest: √2; both ends of an undirected edge, of equal length, √8. A
+  user with another list, or with none (it then tells the length 0), moves from one length to
+  another: √2. D is their quantile, and public from then on: where nodes are protected every later
+  Δ is a √D, and noise of σ √D makes Δ/σ the same for any D, so that μ² is known before D is.
 
 All are tight: `tests/test_pair_sums.py` looks at lists of small graphs and at the worst rows. They
 rest on norms and signs alone, and so hold for rows in fixed point.

@@ -29,6 +29,7 @@ from graphdp.privacy.mechanisms.base import (
 )
 from graphdp.privacy.mechanisms.claimed_laplace import ClaimedLaplace
 from graphdp.privacy.mechanisms.classical_gaussian import ClassicalGaussian
+from graphdp.privacy.mechanisms.degree_scaled_gaussian import DegreeScaledGaussian
 from graphdp.privacy.mechanisms.distributed_gaussian import DistributedGaussian
 from graphdp.privacy.mechanisms.fixed_pure import FixedPureRelease
 from graphdp.privacy.mechanisms.fixed_size_dpsgd import FixedSizeDPSGD
@@ -58,6 +59,7 @@ __all__ = [
     "ClaimedLaplace",
     "ClassicalGaussian",
     "Composition",
+    "DegreeScaledGaussian",
     "DistributedGaussian",
     "FixedPureRelease",
     "FixedSizeDPSGD",

@@ -16,6 +16,13 @@ from graphdp.privacy.protection import Words
 PARTIES = Field(3, description="m, the computing parties")
 SHARES = Field(2, description="t, the shares of a pair, each sent to another party")
 COLLUDING = Field(1, description="t_c, the parties that may collude; fewer than shares")
+QUANTILE = Field(
+    None,
+    gt=0,
+    lt=1,
+    description="D is this quantile of the lengths of lists, for a twentieth of μ²; in place of "
+    "max_degree",
+)
 _FEWER = "D, the pairs that a user sends; all its edges if not given (an edge then costs less)"
 
 
@@ -112,13 +119,7 @@ class Edge(Shared):
     """DPA-GNN at edge level."""
 
     max_degree: PositiveInt | None = Field(None, description=_FEWER)
-    degree_quantile: float | None = Field(
-        None,
-        gt=0,
-        lt=1,
-        description="D is this quantile of the lengths of lists, for a twentieth of μ²; in place "
-        "of max_degree",
-    )
+    degree_quantile: float | None = QUANTILE
     adjacency: Literal["edge_undirected", "edge_directed"] | None = Field(
         None,
         description="what the claim is about: an undirected edge (edge_undirected, if not given), "
@@ -136,7 +137,10 @@ class Node(Shared):
 
     IF_NOT_GIVEN = {"parties": "", "shares": "", "colluding": ""}  # noqa: RUF012
 
-    max_degree: PositiveInt = Field(6, description="D, the pairs that a user sends")
+    EITHER = {"max_degree": "degree_quantile"}  # noqa: RUF012
+
+    max_degree: PositiveInt | None = Field(6, description="D, the pairs that a user sends")
+    degree_quantile: float | None = QUANTILE
     adjacency: Literal["participant", "node_replace_own_list"] | None = Field(
         None,
         description="what the claim is about: a user sends its pairs or none (participant, if not "
@@ -145,6 +149,19 @@ class Node(Shared):
     non_negative: Literal[True] | None = Field(
         None, description="set negative features to 0: a replaced node then moves less"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _quantile_in_place_of_the_default(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("degree_quantile") is not None:
+            return {"max_degree": None} | values
+        return values
+
+    @model_validator(mode="after")
+    def _one_bound(self) -> "Node":
+        if (self.max_degree is None) == (self.degree_quantile is None):
+            raise ValueError("give either max_degree or degree_quantile")
+        return self
 
 
 class Official(Training):

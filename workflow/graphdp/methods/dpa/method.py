@@ -27,7 +27,7 @@ from scipy import sparse
 from graphdp.errors import GraphDPError
 from graphdp.methods.block import Block
 from graphdp.methods.dpa import plan_settings
-from graphdp.methods.dpa.plan import COUNTS, FIRST, LABELS, LATER, LENGTHS
+from graphdp.methods.dpa.plan import COUNTS, FIRST, LABELS, LATER, LENGTHS, MOST_LENGTH
 from graphdp.methods.settings import key
 from graphdp.parties.fixed_point import decode, encode, project
 from graphdp.parties.ring import FRACTION_BITS
@@ -41,8 +41,6 @@ from graphdp.rng import stream_seed
 
 #: Hyperparameters that change how a model is made and not the model.
 _CARRIED_OUT = ("transport", "listen", "hosts", "launch", "tls")
-#: Lengths of lists that are told apart: 0 to this less 1.
-_LENGTHS = 64
 
 
 def fit(block: Block, settings: list[dict[str, Any]]) -> list[tuple[int, dict[str, Any], Any]]:
@@ -59,11 +57,14 @@ def _fit(block: Block, seed: int, setting: dict[str, Any]) -> Any:
     if setting.get("non_negative"):
         np.maximum(x, 0.0, out=x)
     y = one_hot(graph.y, graph.num_classes, split)
-    pairs, counted = kept_pairs(block, seed, setting), {}
+    pairs, counted, scale = kept_pairs(block, seed, setting), {}, 1.0
     if "degree_quantile" in setting:
-        pairs, counted = _cut_at_quantile(block, seed, setting, *pairs)
+        most, counted = _degree_at_quantile(block, seed, setting, pairs[0])
+        pairs = kept_pairs(block, seed, setting | {"max_degree": most})
+        if not edges_alone(block.level):  # the plan's σ is of sums over √D
+            scale = math.sqrt(most)
     widths = {"features": x.shape[1], "labels": y.shape[1]}
-    rounds = _Rounds(block, seed, setting, widths, *pairs)
+    rounds = _Rounds(block, seed, setting, widths, *pairs, scale)
     stream = block.stream(seed, "dpa", asked(setting))
     with rounds:
         h = project(rounds.run("features", unit_rows(x)))
@@ -79,14 +80,17 @@ def asked(setting: dict[str, Any]) -> str:
     return key({name: value for name, value in setting.items() if name not in _CARRIED_OUT})
 
 
-def noise_of(block: Block, seed: int, setting: dict[str, Any]) -> tuple:
+def noise_of(block: Block, seed: int, setting: dict[str, Any], scale: float = 1.0) -> tuple:
     """What names a model's noise. Of a private release every σ is in it: at two of them, as for
-    another δ, the same normals would cancel. (A reproduction's noise is public.)"""
+    another δ, the same normals would cancel. (A reproduction's noise is public.)
+
+    scale: what σ of the plan is multiplied by.
+    """
     name = block.noise_stream(seed, "dpa", asked(setting))
     if block.release != "private":
         return name
     phases = calibrated.phases(block.entry(plan_settings(block.level, setting), seed))
-    scales = (f"{phase} {one.run.noise_std!r}" for phase, one in sorted(phases.items()))
+    scales = (f"{phase} {one.run.noise_std * scale!r}" for phase, one in sorted(phases.items()))
     return *name, *scales
 
 
@@ -117,27 +121,28 @@ def kept_pairs(block: Block, seed: int, setting: dict[str, Any]) -> tuple[np.nda
     return np.repeat(np.arange(graph.num_nodes), sent), edges[1].astype(np.int64)
 
 
-def _cut_at_quantile(
-    block: Block, seed: int, setting: dict[str, Any], senders: np.ndarray, keys: np.ndarray
-) -> tuple[tuple[np.ndarray, np.ndarray], dict[str, Execution]]:
-    """The pairs of lists that are cut at a quantile of their lengths, and what was drawn for it.
+def _degree_at_quantile(
+    block: Block, seed: int, setting: dict[str, Any], senders: np.ndarray
+) -> tuple[int, dict[str, Execution]]:
+    """D, a quantile of the noisy lengths of lists, at least 1; and what was drawn for it.
 
     Every user sends a one-hot row, of the length of its list, to one key: how many pairs arrive for
-    it tells nothing. Longer lists than `_LENGTHS` - 1 count as that.
+    it tells nothing. Longer lists than `MOST_LENGTH` count as that.
     """
     n = block.graph.num_nodes
-    held = np.minimum(np.bincount(senders, minlength=n), _LENGTHS - 1)
+    held = np.minimum(np.bincount(senders, minlength=n), MOST_LENGTH)
     everyone, one_key = np.arange(n), np.zeros(n, np.int64)
-    rounds = _Rounds(block, seed, setting, {LENGTHS: _LENGTHS}, everyone, one_key)
+    rounds = _Rounds(block, seed, setting, {LENGTHS: MOST_LENGTH + 1}, everyone, one_key)
     with rounds:
-        sums = rounds.run(LENGTHS, np.eye(_LENGTHS)[held])
+        sums = rounds.run(LENGTHS, np.eye(MOST_LENGTH + 1)[held])
     reached = np.flatnonzero(np.cumsum(sums[0]) >= setting["degree_quantile"] * n)
-    most = max(1, int(reached[0]) if reached.size else _LENGTHS - 1)
-    return kept_pairs(block, seed, setting | {"max_degree": most}), rounds.executed()
+    most = max(1, int(reached[0]) if reached.size else MOST_LENGTH)
+    return most, rounds.executed()
 
 
 class _Rounds:
-    """The rounds of one model, with what they drew. widths: stream -> columns of its rows."""
+    """The rounds of one model, with what they drew. widths: stream -> columns of its rows. scale:
+    what σ of the plan is multiplied by."""
 
     def __init__(
         self,
@@ -147,7 +152,9 @@ class _Rounds:
         widths: dict[str, int],
         senders: np.ndarray,
         keys: np.ndarray,
+        scale: float = 1.0,
     ):
+        self._scale = scale
         self._n, self._setting = block.graph.num_nodes, setting
         self._senders, self._keys = senders, keys
         self._observe, self._seed = block.observe, seed
@@ -162,7 +169,7 @@ class _Rounds:
         ]
         self._transport: Any = contextlib.nullcontext()
         if self._runs:
-            self._transport = self._connected(noise_of(block, seed, setting))
+            self._transport = self._connected(noise_of(block, seed, setting, scale))
 
     def _layers(self, stream: str) -> int:
         """The rounds of a stream."""
@@ -171,7 +178,7 @@ class _Rounds:
     def _round(self, stream: str, number: int, columns: int) -> Round:
         """A round with the noise that its phase of the plan accounts."""
         run = self._runs[_phase(stream, number)]
-        return Round(stream, number, columns, self._of_a_party(run.noise_std))
+        return Round(stream, number, columns, self._of_a_party(run.noise_std * self._scale))
 
     def _of_a_party(self, noise_std: float) -> float:
         return party_std(noise_std, *self._sizes())
@@ -198,8 +205,9 @@ class _Rounds:
         run = self._runs.get(COUNTS)
         if run is None or LENGTHS in {one.stream for one in self._due}:
             return {}
-        mean = mean_dummies(run.noise_std, *self._sizes())
-        return {"count_std": self._of_a_party(run.noise_std), "mean_dummies": mean}
+        std = run.noise_std * self._scale
+        mean = mean_dummies(std, *self._sizes())
+        return {"count_std": self._of_a_party(std), "mean_dummies": mean}
 
     def __enter__(self) -> "_Rounds":
         self._add_up = self._transport.__enter__()
@@ -234,12 +242,12 @@ class _Rounds:
 
     def _note(self, phase: str, own: float, size: int) -> None:
         """Write down one release, of `size` numbers on each of which every party put noise of
-        deviation `own`: the σ that the colluders do not know of it, to the bit where it is the
-        plan's."""
+        deviation `own`: the σ that the colluders do not know of it, over `scale` as in the plan,
+        to the bit where it is the plan's."""
         run, parties, colluding = self._runs[phase], *self._sizes()
         std = run.noise_std
-        if own != party_std(std, parties, colluding):
-            std = own * math.sqrt(parties - colluding)
+        if own != party_std(std * self._scale, parties, colluding):
+            std = own * math.sqrt(parties - colluding) / self._scale
         done = Execution(
             "none",
             1,

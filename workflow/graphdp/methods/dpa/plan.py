@@ -20,6 +20,7 @@ from graphdp.privacy.pair_sums import count_sensitivity, length_sensitivity, sum
 from graphdp.privacy.plan import (
     ClaimedLaplace,
     ClassicalGaussian,
+    DegreeScaledGaussian,
     DistributedGaussian,
     FixedPureRelease,
     Plan,
@@ -33,6 +34,8 @@ from graphdp.privacy.protection import OWN_LIST_REPLACED, is_private
 FIRST, LATER, LABELS, COUNTS = "first features", "later features", "labels", "counts"
 #: The numbers of users by length of list, of which D is a quantile; and their part of μ².
 LENGTHS, LENGTHS_SHARE = "lengths", 0.05
+#: Lengths of lists that are told apart: 0 to this, where longer ones count as that.
+MOST_LENGTH = 63
 #: Of μ², below which numbers of two phases may lose each other in rounding.
 _LEAST_SHARE = 1e-9
 #: Level -> what noise is calibrated for, the first if nothing is said.
@@ -66,6 +69,10 @@ LISTS_ARE_CUT_ALONE = "A list longer than max_degree is cut without looking at a
 BOUND_IS_PUBLIC = (
     "Which users there are, the split and max_degree are public: a user that sends nothing keeps "
     "its key and its row."
+)
+USERS_ARE_PUBLIC = (
+    "Which users there are and the split are public: a user that sends nothing keeps its key and "
+    "its row, and tells that its list is empty."
 )
 LINKS_ARE_PRIVATE = (
     "Nobody else reads the links: without TLS frames are authenticated and not encrypted, and how "
@@ -130,7 +137,8 @@ def dpa_plan(
     left goes to the numbers of pairs, hidden by dummies. If one is not given it takes the rest; if
     neither is, σ is the same in all rounds and there are no dummies.
     degree_quantile: max_degree is this quantile of the lengths of lists, found for `LENGTHS_SHARE`
-    of μ²; at edge level alone, since σ follows from max_degree where nodes are protected.
+    of μ². Where nodes are protected σ follows from it: the later releases are then of their
+    queries over √max_degree (`DegreeScaledGaussian`).
 
     Units: counts. Raises GraphDPError for missing, wrong or unknown settings.
     """
@@ -139,7 +147,7 @@ def dpa_plan(
         return not_private("dpa")
     check_given("dpa", feature_layers=feature_layers, label_layers=label_layers)
     check_parties(parties, shares, colluding)
-    if level == "node":
+    if level == "node" and degree_quantile is None:
         check_given("dpa", max_degree=max_degree)
     adjacency = adjacency or ADJACENCIES[level][0]
     if adjacency not in ADJACENCIES[level]:
@@ -148,7 +156,7 @@ def dpa_plan(
             f"{', '.join(ADJACENCIES[level])}"
         )
     if degree_quantile is not None:
-        _check_quantile(level, max_degree, degree_quantile)
+        _check_quantile(max_degree, degree_quantile)
     sampled = max_degree is not None or degree_quantile is not None
     bounds = _bounds(adjacency, max_degree, non_negative, sampled)
     rounds = {FIRST: 1, LATER: feature_layers - 1, LABELS: label_layers, COUNTS: 1}
@@ -164,20 +172,25 @@ def dpa_plan(
         COUNTS: "numbers of pairs by key",
         LENGTHS: "numbers of users by length of list",
     }
-    mechanisms = tuple(
-        DistributedGaussian(
-            query=queries[phase],
-            sensitivity=bounds[phase],
-            unit=units[phase],
-            count=rounds[phase],
-            phase=phase,
-            parties=parties,
-            colluding=colluding,
-            rows=phase != COUNTS,
-        )
-        for phase in rounds
-        if phase in units
-    )
+    scaled = level == "node" and degree_quantile is not None
+
+    def release(phase: str) -> DistributedGaussian:
+        values: dict[str, Any] = {
+            "query": queries[phase],
+            "sensitivity": bounds[phase],
+            "unit": units[phase],
+            "count": rounds[phase],
+            "phase": phase,
+            "parties": parties,
+            "colluding": colluding,
+            "rows": phase != COUNTS,
+        }
+        if not scaled or phase == LENGTHS:
+            return DistributedGaussian(**values)
+        values["query"] += f", over {_ROOT}"
+        return DegreeScaledGaussian(**values, most_degree=MOST_LENGTH)
+
+    mechanisms = tuple(release(phase) for phase in rounds if phase in units)
     return Plan(
         method="dpa",
         level=level,
@@ -195,47 +208,53 @@ def dpa_plan(
             LINKS_ARE_PRIVATE,
             COUNTS_ARE_NOISY if COUNTS in units else COUNTS_ARE_BARE,
             *(() if degree_quantile is None else (BOUND_IS_COUNTED,)),
-            *_of_level(level, sampled),
+            *_of_level(level, sampled, counted=degree_quantile is not None),
         ),
         own_row_covered=True if level == "node" else None,
         mechanisms=mechanisms,
     )
 
 
-def _check_quantile(level: str, max_degree: int | None, quantile: float) -> None:
-    """Refuse a quantile that is none, and one beside a D or where σ follows from D."""
-    if level == "node":
-        raise GraphDPError(
-            "dpa, node level: noise is set for max_degree before any list is read; leave out "
-            "degree_quantile"
-        )
+def _check_quantile(max_degree: int | None, quantile: float) -> None:
+    """Refuse a quantile that is none, and one beside a D."""
     if max_degree is not None:
         raise GraphDPError("dpa: give either max_degree or degree_quantile")
     if not 0 < quantile < 1:
         raise GraphDPError(f"dpa: degree_quantile is {quantile!r}; it must lie between 0 and 1")
 
 
-def _of_level(level: str, sampled: bool) -> tuple[str, ...]:
+def _of_level(level: str, sampled: bool, counted: bool) -> tuple[str, ...]:
+    """sampled: whether lists are cut. counted: whether at a D that is released."""
     if level == "node":
-        return OTHERS_HOLD_EDGES, LISTS_ARE_CUT_ALONE, BOUND_IS_PUBLIC, SELECTION_IS_UNCOUNTED
+        public = USERS_ARE_PUBLIC if counted else BOUND_IS_PUBLIC
+        return OTHERS_HOLD_EDGES, LISTS_ARE_CUT_ALONE, public, SELECTION_IS_UNCOUNTED
     lists = LISTS_ARE_SAMPLED if sampled else LISTS_ARE_WHOLE
     return lists, FEATURES_ARE_PUBLIC, EDGE_COUNT_IS_PUBLIC
+
+
+#: What a query is over, where D is released before it.
+_ROOT = "sqrt(max_degree)"
 
 
 def _bounds(
     adjacency: str, max_degree: int | None, non_negative: bool, sampled: bool
 ) -> dict[str, Sensitivity]:
-    """Phase -> the sensitivity of one of its releases. sampled: whether lists are cut."""
-    return {
-        FIRST: sum_sensitivity(
-            adjacency, max_degree, first=True, non_negative=non_negative, sampled=sampled
-        ),
-        LATER: sum_sensitivity(adjacency, max_degree, sampled=sampled),
-        # One-hot rows have no negative entry, and later rows move as little.
-        LABELS: sum_sensitivity(adjacency, max_degree, sampled=sampled),
-        COUNTS: count_sensitivity(adjacency, max_degree, sampled=sampled),
-        LENGTHS: length_sensitivity(adjacency),
-    }
+    """Phase -> the sensitivity of one of its releases. sampled: whether lists are cut.
+
+    Where nodes are protected and max_degree is None, of those over √max_degree.
+    """
+    scaled = max_degree is None and adjacency in ADJACENCIES["node"]
+    most = 1 if scaled else max_degree
+    first = sum_sensitivity(adjacency, most, first=True, non_negative=non_negative, sampled=sampled)
+    later = sum_sensitivity(adjacency, most, sampled=sampled)
+    counts = count_sensitivity(adjacency, most, sampled=sampled)
+    # One-hot rows have no negative entry, and later rows move as little.
+    found = {FIRST: first, LATER: later, LABELS: later, COUNTS: counts}
+    if scaled:  # at D = 1 the square root is 1
+        found = {
+            phase: replace(one, formula=f"{one.formula}/{_ROOT}") for phase, one in found.items()
+        }
+    return found | {LENGTHS: length_sensitivity(adjacency)}
 
 
 def _units(
