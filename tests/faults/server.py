@@ -150,6 +150,8 @@ class Run:
                 code = 0
             except SystemExit as error:
                 code = error.code if isinstance(error.code, int) else int(error.code is not None)
+                if isinstance(error.code, str):  # as Python does at its end
+                    os.write(2, f"{error.code}\n".encode())
         except BaseException:
             import traceback
 

@@ -112,9 +112,9 @@ class Bench:
 
     def advised(self, folder: Path, tries: int = 4) -> tuple[list[str], int]:
         """Run a study to its end, doing what each error says; what is wrong, and the errors."""
-        advice = 0
+        advice, targets = 0, []
         for _ in range(tries):
-            code, said = Run(folder).wait()
+            code, said = Run(folder, *targets).wait()
             if code == 0:
                 return self.faults_of(folder), advice
             lines = errors_in(said)
@@ -124,7 +124,10 @@ class Bench:
                 return [f"a traceback:\n{said[-1500:]}"], advice
             advice += 1
             for line in lines:
-                if not follow(folder, line):
+                if follow(folder, line):
+                    continue
+                targets = named_targets(line)  # what is deleted and did not come back
+                if not targets:
                     return [f"no advice that can be followed: {line}"], advice
         return [f"still failing after {tries} pieces of advice: {lines}"], advice
 
@@ -143,9 +146,16 @@ def rows_of(folder: Path) -> pd.DataFrame:
 
 def errors_in(said: str) -> list[str]:
     """The distinct lines that a run's jobs ended with."""
-    refused = r"^WorkflowError in file .*:\n(.*)$"  # before the first job
+    # Before the first job; after one, what Snakemake says of it is no advice.
+    refused = r"^WorkflowError(?: in file .*)?:\n(?!At least one job)(.*)$"
     found = re.findall(r"^error: .*$", said, flags=re.MULTILINE)
     return list(dict.fromkeys(found + re.findall(refused, said, flags=re.MULTILINE)))
+
+
+def named_targets(line: str) -> list[str]:
+    """What an error says to name as targets, if deleting alone does not help."""
+    found = re.search(r"name it as a target: snakemake --cores all ([^)]*?)(?: \.\.\.)?\)", line)
+    return found[1].split() if found else []
 
 
 def follow(folder: Path, line: str) -> bool:

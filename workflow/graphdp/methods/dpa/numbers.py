@@ -1,13 +1,12 @@
 """Numbers of DPA-GNN's figures that no trained model gives: degrees as parties see them, and costs.
 
-    python -m graphdp.methods.dpa.numbers [degrees] [cost]
+    python -m graphdp.methods.dpa.numbers [degrees] [cost] [large]
     python -m graphdp.methods.dpa.numbers quantiles
-    python -m graphdp.methods.dpa.numbers large
 
 The first puts those of the named figures (all if none is named) into `numbers.csv` beside this
-file, which figures and the table of costs read; the second prints D, the c-quantiles of degrees
-with the self-loop, the third what the largest sessions take. `cost` takes some nine CPU minutes and
-2 GB, `large` seven and 12 GB, and no graph.
+file, which figures, the table of costs and docs/dpa.md read; the second prints D, the c-quantiles
+of degrees with the self-loop. `cost` takes some nine CPU minutes and 2 GB, `large`, the largest
+sessions, seven and 12 GB, and no graph.
 `degrees` and `quantiles` read the graphs that `snakemake data` leaves in results/data/graphs.
 """
 
@@ -145,7 +144,7 @@ TABLE = (
     Size(3, 2, *CORA, (1, 64), (1, 7), dummies=True),
     Size(3, 2, *CORA, (1, 1433), (1, 7), dummies=True),
 )
-#: What takes minutes and many GB, beside the same without: `large` tells of them.
+#: What takes minutes and many GB, beside the same without.
 LARGE = (
     Size(3, 2, *COMPUTERS, (1, 64), (1, 10)),
     Size(3, 2, *COMPUTERS, (1, 64), (1, 10), dummies=True),
@@ -245,32 +244,31 @@ def _cpu() -> float:
 def costs() -> Iterator[Line]:
     """What the processes count and take at each size of the figure and of the table."""
     sizes = list(dict.fromkeys([*(size for row in VARIED.values() for size in row), *TABLE]))
+    return _lines("cost", sizes, SESSIONS)
+
+
+def large() -> Iterator[Line]:
+    """The same at the sizes of `LARGE`, of one session each."""
+    return _lines("large", list(LARGE), 1)
+
+
+def _lines(figure: str, sizes: list[Size], count: int) -> Iterator[Line]:
+    """Of `count` sessions of each size (of one where there are dummies) the one with the least CPU
+    time. Raises `GraphDPError` if other bytes are counted than the formula has."""
     for size in progress(sizes, "sessions over TCP"):
-        sessions = [measured(size) for _ in range(1 if size.dummies else SESSIONS)]
-        for what, value in min(sessions, key=lambda one: one["cpu"]).items():
-            yield "cost", f"{size.name}: {what}", float(size.parties), value
-
-
-def cost_of(size: Size) -> dict[str, float]:
-    """The shipped lines of a size, as `measured`."""
-    lines = shipped("cost").set_index("series")["y"]
-    begin = f"{size.name}: "
-    return {name[len(begin) :]: y for name, y in lines.items() if name.startswith(begin)}
-
-
-def large() -> str:
-    """What the sessions of `LARGE` take, for people. Raises `GraphDPError` if bytes differ."""
-    told = []
-    for size in progress(LARGE, "sessions over TCP"):
-        found = measured(size)
+        sessions = [measured(size) for _ in range(1 if size.dummies else count)]
+        found = min(sessions, key=lambda one: one["cpu"])
         if {link: found.get(link) for link in formula(size)} != formula(size):
             raise GraphDPError(f"{size.name}: {found} is not {formula(size)}")
-        sent = sum(formula(size).values()) / 1e9
-        told.append(
-            f"{size.name}: {sent:.1f} GB as the formula has it, {found['cpu']:.0f} CPU s, "
-            f"{found['wall']:.0f} s"
-        )
-    return "\n".join(told)
+        for what, value in found.items():
+            yield figure, f"{size.name}: {what}", float(size.parties), value
+
+
+def cost_of(size: Size, figure: str = "cost") -> dict[str, float]:
+    """The shipped lines of a size, as `measured`."""
+    lines = shipped(figure).set_index("series")["y"]
+    begin = f"{size.name}: "
+    return {name[len(begin) :]: y for name, y in lines.items() if name.startswith(begin)}
 
 
 def quantiles() -> str:
@@ -286,13 +284,12 @@ def quantiles() -> str:
 shipped = partial(lines_of, FILE)
 
 #: Figure -> what makes its lines.
-MADE = {"degrees": degrees, "cost": costs}
+MADE = {"degrees": degrees, "cost": costs, "large": large}
 
 if __name__ == "__main__":
     try:
-        told = {"quantiles": quantiles, "large": large}
-        if len(sys.argv) == 2 and sys.argv[1] in told:
-            print(told[sys.argv[1]]())
+        if sys.argv[1:] == ["quantiles"]:
+            print(quantiles())
         else:
             make_lines(FILE, MADE, sys.argv[1:])
     except GraphDPError as error:
