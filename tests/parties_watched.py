@@ -45,11 +45,11 @@ def watched(programs, *arguments, **changes):
 
 
 def received(path):
-    """Round -> kinds of frames that were received of it."""
+    """Round -> kinds of the frames that were received of it, in order."""
     found = {}
     for line in map(json.loads, path.read_text().splitlines()):
         if "kind" in line:
-            found.setdefault(line["number"], set()).add(line["kind"])
+            found.setdefault(line["number"], []).append(line["kind"])
     return found
 
 
