@@ -82,10 +82,10 @@ class Seen:
         return self.told[f"party {one}"]["seeds"][other]
 
     def knows(self):
-        """Every long word of hexadecimal digits that any program is told -> who is told it."""
+        """Every word of 64 hexadecimal digits that any program is told -> who is told it."""
         found = {}
         for name, spec in self.told.items():
-            for word in re.findall(r"\b[0-9a-f]{32,}\b", json.dumps(spec)):
+            for word in re.findall(r"\b[0-9a-f]{64}\b", json.dumps(spec)):
                 found.setdefault(word, set()).add(name)
         return found
 
@@ -153,12 +153,13 @@ def test_two_sessions_with_the_same_arguments_share_no_secret(seen, tmp_path):
 
 
 def test_no_secret_is_seen_on_a_link_a_command_line_or_in_an_environment(seen):
-    """As digits or as the bytes that they stand for."""
+    """As digits or as the bytes that they stand for, nor half of one."""
     knows = set(seen.knows()) - {seen.told["shuffler"]["source"]} | {seen.secret}
     assert len(knows) > 15 and set(seen.started) == set(ENDS)
     for word in knows:
-        assert word.encode() not in seen.links and bytes.fromhex(word) not in seen.links
-        assert not [name for name, words in seen.started.items() if word in words]
+        for half in (word[:32], word[32:]):
+            assert half.encode() not in seen.links and bytes.fromhex(half) not in seen.links
+            assert not [name for name, words in seen.started.items() if half in words]
     # What does go over links is found there.
     assert hashlib.sha256(seen.told["shuffler"]["study"].encode()).digest()[:16] in seen.links
 
