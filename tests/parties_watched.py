@@ -4,6 +4,7 @@
 
     notes: a file that gets a line of JSON for every frame that is received, as it comes, and at the
         end one of what was sent: end of the link -> SHA-256 of all its bytes
+    sends: a file that gets every byte that is sent
     hangs: [name of a function, at which call], of the party's module or the shuffler's
     keeps: a file that gets what a party received of every piece, as `read_kept` has it
     forgets: [name of a function, field of a round]: the function takes that of the first round
@@ -45,11 +46,11 @@ def watched(programs, *arguments, **changes):
 
 
 def received(path):
-    """Round -> kinds of frames that were received of it."""
+    """Round -> kinds of the frames that were received of it, in order."""
     found = {}
     for line in map(json.loads, path.read_text().splitlines()):
         if "kind" in line:
-            found.setdefault(line["number"], set()).add(line["kind"])
+            found.setdefault(line["number"], []).append(line["kind"])
     return found
 
 
@@ -148,10 +149,11 @@ SPOILED = {
 
 
 class Watching:
-    """What a link writes to: it passes all on, but for a frame that is spoiled."""
+    """What a link writes to: it passes all on, but for a frame that is spoiled. sends: a file that
+    gets it as well."""
 
-    def __init__(self, writer, key, spoils=None):
-        self._writer, self._key, self._spoils = writer, key, spoils
+    def __init__(self, writer, key, spoils=None, sends=None):
+        self._writer, self._key, self._spoils, self._sends = writer, key, spoils, sends
         self.digest = hashlib.sha256()
 
     def __getattr__(self, name):
@@ -163,18 +165,21 @@ class Watching:
         if due and (frames.KINDS[kind], number) == (due["kind"], due["number"]):
             data, self._spoils = SPOILED[due["how"]](data, self._key), None
         self.digest.update(data)
+        if self._sends:
+            self._sends.write(data)
         self._writer.write(data)
 
 
-def watch(links, note, spoils=None, to=None):
+def watch(links, note, spoils=None, to=None, sends=None):
     """Watch all links of this process from now on; links: gets other end -> `Watching`. note: gets
-    (kind, round, from whom) of every frame that is received. to: whose frames are spoiled."""
+    (kind, round, from whom) of every frame that is received. to: whose frames are spoiled. sends:
+    a file that gets all that is sent over any of them."""
     begin, receive = Link.__init__, Link.receive
 
     def started(self, reader, writer, secret, own, other, *more):
         begin(self, reader, writer, secret, own, other, *more)
         spoiled = spoils if to in (None, other) else None
-        self._writer = links[other] = Watching(writer, self._send_key, spoiled)
+        self._writer = links[other] = Watching(writer, self._send_key, spoiled, sends)
 
     async def noted(self, kind, **due):
         found = await receive(self, kind, **due)
@@ -188,13 +193,14 @@ async def work(spec):
     """As the program that it stands for."""
     module = party if "party" in spec else shuffler
     links, spoils = {}, spec.get("spoils")
-    with open(spec.get("notes", os.devnull), "w") as file:
+    with open(spec.get("notes", os.devnull), "w") as file, \
+         open(spec.get("sends", os.devnull), "wb") as sends:  # fmt: skip
 
         def note(kind, number, other):
             print(json.dumps({"kind": kind, "number": number, "from": other}), file=file,
                   flush=True)  # fmt: skip
 
-        watch(links, note, spoils, spec.get("to"))
+        watch(links, note, spoils, spec.get("to"), sends)
         if "hangs" in spec:
             name, call = spec["hangs"]
             real, calls = getattr(module, name), Counter()

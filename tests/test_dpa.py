@@ -769,6 +769,19 @@ def test_both_transports_train_the_same_model_encrypted_or_not(tmp_path):
     assert models[0].executed == models[1].executed
 
 
+def test_a_rerun_has_the_same_noise_and_secrets_of_its_own():
+    """Of these are shares, masks, choices of parties and order."""
+    made, setting = block(max_degree=3, transport="tcp")
+    first, again = (
+        method._Rounds(
+            made, 0, setting, {"features": 5}, *method.kept_pairs(made, 0, setting)
+        )._transport
+        for _ in range(2)
+    )
+    assert isinstance(first, session.Session) and first._noise == again._noise
+    assert first._secret != again._secret
+
+
 def test_where_parties_run_is_no_part_of_what_names_a_model_s_noise():
     _, setting = block(max_degree=3)
     how = {"hosts": "a b c d", "launch": "ssh {host}", "listen": "e", "tls": "keys"}

@@ -1,5 +1,6 @@
 """Parties that a command starts, here or on other hosts: the same sums, failures, nothing left."""
 
+import json
 import re
 import shutil
 import stat
@@ -400,10 +401,30 @@ def study(**how):
     }  # fmt: skip
 
 
+#: Of a setting, what says where its rounds are made: no number of a row depends on it.
+PLACES = ("transport", "tls", "listen", "hosts", "launch")
+
+
 def rows(project):
+    """Its rows, but for what they took, where parties ran and what is installed."""
     found = pd.read_csv(project.folder / "results/tiny/rows.csv")
-    own = ["cpu_seconds", "wall_seconds", "peak_rss_mb", "hyperparameters"]
+    settings = map(json.loads, found["hyperparameters"])
+    found["hyperparameters"] = [
+        {name: value for name, value in one.items() if name not in PLACES} for one in settings
+    ]
+    own = ["cpu_seconds", "wall_seconds", "peak_rss_mb", "device", "git_commit", "versions"]
     return found.drop(columns=own)
+
+
+def same_rows(project, folder):
+    """Whether its one row is to the last bit that of a run of the same study without parties, which
+    nothing disturbs."""
+    folder.mkdir()
+    alone = Project(folder, study(transport="memory"))
+    alone.snakemake("rows")
+    found = rows(project)
+    assert len(found) == 1 and found["test_accuracy"].notna().all()
+    pd.testing.assert_frame_equal(found, rows(alone), check_exact=True)
 
 
 def parties_of(run):
@@ -420,35 +441,52 @@ def parties_of(run):
     return found if len(found) == 3 else []
 
 
-@pytest.mark.slow
-def test_a_party_that_is_killed_fails_the_job_of_a_study_and_the_next_run_makes_it(tmp_path):
-    """All of it on this machine, so that it needs no root: the job says who died in which round,
+def fails(project, disturb, message, most):
+    """`disturb` one of the parties of a study's only job, after some of its rounds, all of it on
+    this machine, so that it needs no root: the run fails within so many seconds, says `message`,
     writes no row and leaves no process."""
-    (tmp_path / "project").mkdir()
-    project = Project(tmp_path / "project", study(transport="tcp"))
-    with (tmp_path / "said").open("w") as said:
+    log = project.folder / "said"
+    with log.open("w") as said:
         run = subprocess.Popen(
             project.command("rows"), cwd=project.folder, env=project.environment,
             stdout=said, stderr=said,
         )  # fmt: skip
         seconds_until(lambda: run.poll() is not None or parties_of(run), 180)
         found = parties_of(run)
-        assert found, (tmp_path / "said").read_text()
+        assert found, log.read_text()
         time.sleep(0.3)  # some of its rounds
         family = psutil.Process(run.pid).children(recursive=True)
         programs = [one for one in family if " graphdp.parties." in " ".join(one.cmdline())]
         assert len(programs) == 4  # the shuffler as well
-        killed = time.monotonic()
-        found[0].kill()
+        began = time.monotonic()
+        disturb(found[0])
         assert run.wait(60) != 0
-    assert time.monotonic() - killed < 20
-    log = (tmp_path / "said").read_text()
-    assert re.search(r"round \d+ of features: .*party [012] died \(exit status -9\)", log), log
+    assert time.monotonic() - began < most
+    assert re.search(message, log.read_text()), log.read_text()
     seconds_until(lambda: gone(family), 5)
     assert not list(project.folder.glob("results/tiny/fit/**/*.csv"))
     assert not (project.folder / "results/tiny/rows.csv").exists()
+
+
+@pytest.mark.slow
+def test_a_party_that_is_killed_fails_the_job_of_a_study_and_the_next_run_makes_it(tmp_path):
+    """As if nothing had happened."""
+    (tmp_path / "project").mkdir()
+    project = Project(tmp_path / "project", study(transport="tcp"))
+    message = r"round \d+ of features: .*party [012] died \(exit status -9\)"
+    fails(project, psutil.Process.kill, message, 20)
     project.snakemake("rows")
-    assert len(rows(project)) == 1
+    same_rows(project, tmp_path / "alone")
+
+
+@pytest.mark.slow
+def test_a_party_that_is_stopped_fails_the_job_of_a_study(tmp_path):
+    """It is asked within 3 s whether it is there, has 10 to answer, and 3 to end before it is
+    killed: that works on a stopped one as well."""
+    (tmp_path / "project").mkdir()
+    project = Project(tmp_path / "project", study(transport="tcp"))
+    message = r"round \d+ of features: party [012] does not answer\n"
+    fails(project, psutil.Process.suspend, message, 45)
 
 
 @on_hosts
@@ -476,7 +514,4 @@ def test_a_study_whose_parties_run_on_hosts(network, tmp_path):
     assert not (project.folder / "results/tiny/rows.csv").exists()
     project.run(*command)
     assert not network.programs()
-    (tmp_path / "here").mkdir()
-    here = Project(tmp_path / "here", study())
-    here.snakemake("rows")
-    pd.testing.assert_frame_equal(rows(project), rows(here))
+    same_rows(project, tmp_path / "here")

@@ -138,13 +138,13 @@ class Link:
         row_bytes: bytes of one row of the body. Raises `ProtocolError` for any other frame, and if
         the other end is gone or sends nothing for the link's timeout.
         """
-        head = await self._exactly(HEADER.size)
+        head = await self._exactly(HEADER.size, kind)
         (magic, got_kind, ring, fraction, got_stream, last, study, got_number, place, rows,
          got_columns, length) = HEADER.unpack(head)  # fmt: skip
         if magic != MAGIC or length > (0 if kind == HELLO else MOST_BYTES):
             raise ProtocolError(f"{self.other} sent no frame of this protocol")
-        body = await self._exactly(length)
-        mac = await self._exactly(MAC_BYTES)
+        body = await self._exactly(length, kind)
+        mac = await self._exactly(MAC_BYTES, kind)
         if not hmac.compare_digest(mac, hmac.digest(self._receive_key, head + body, "sha256")):
             raise ProtocolError(f"{self.other} sent a frame with a wrong HMAC")
         expected = self._next("_place_in", (kind, stream, number))
@@ -179,8 +179,11 @@ class Link:
         setattr(self, which, (about, place))
         return place
 
-    async def _exactly(self, size: int) -> bytes:
-        return await self._in_time(self._reader.readexactly(size), "sent")
+    async def _exactly(self, size: int, kind: int) -> bytes:
+        try:
+            return await self._in_time(self._reader.readexactly(size), "sent")
+        except LateError as error:
+            raise LateError(f"{error}; {KINDS[kind]} is due") from None
 
     async def _in_time(self, step: Coroutine, did: str) -> Any:
         """What a step of reading or writing gives. Raises `ProtocolError` if the other end is gone,

@@ -38,9 +38,15 @@ def silent(answers: dict[str, list[str] | None]) -> str:
 
 
 def late(answers: dict[str, list[str] | None]) -> str:
-    """Who does not answer, else who is at work while all others wait; or nothing."""
+    """Who does not answer, else who is at work while all others wait, else the users if they are
+    waited for; or nothing."""
     at_work = ", ".join(name for name, waits in answers.items() if waits == [])
-    return silent(answers) or (f"{at_work} is late: it is still at work" if at_work else "")
+    mute = any("users" in (waits or ()) for waits in answers.values())
+    return (
+        silent(answers)
+        or (f"{at_work} is late: it is still at work" if at_work else "")
+        or ("users are late: the shuffler waits for what they send" if mute else "")
+    )
 
 
 def most_told(lines: list[str]) -> list[str]:
