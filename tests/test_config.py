@@ -178,6 +178,10 @@ def test_a_quantile_of_degrees_takes_the_place_of_the_bound():
         (cell,) = Grid(config.validate(study)).cells
         bounds.append([(s.get("max_degree"), s.get("degree_quantile")) for s in cell.settings])
     assert bounds == [[(17, None)], [(None, 0.5), (None, 0.8)]]
+    (cell,) = Grid(
+        config.validate(minimal(experiments={"a": [node | {"degree_quantile": [None]}]}))
+    ).cells
+    assert [s.get("max_degree") for s in cell.settings] == [6]
     both = node | {"degree_quantile": 0.8, "max_degree": 6}
     with pytest.raises(GraphDPError, match="give either max_degree or degree_quantile"):
         Grid(config.validate(minimal(experiments={"a": [both]})))

@@ -19,7 +19,7 @@ from graphdp.data.graph import Graph, csr_from_edges
 from graphdp.data.split import Split, split_of
 from graphdp.errors import GraphDPError
 from graphdp.methods.block import Block
-from graphdp.methods.dpa import method, network, official
+from graphdp.methods.dpa import WORDS, method, network, official
 from graphdp.methods.dpa.plan import (
     COUNTS,
     FIRST,
@@ -41,8 +41,9 @@ from graphdp.privacy.assumptions import of_release
 from graphdp.privacy.calibration import calibrate
 from graphdp.privacy.composition import epsilon_at
 from graphdp.privacy.pair_sums import mean_dummies
+from graphdp.privacy.plan import Plan
 from graphdp.privacy.statement_form import Data
-from graphdp.privacy.statement_words import inference, left_out, protection, releases
+from graphdp.privacy.statement_words import inference, left_out, protection, releases, uncounted
 from graphdp.workflow.calibrations import calibrate_cell
 from parties_watched import watched
 from test_parties import certificate
@@ -539,7 +540,7 @@ def block(name="dpa", level="node", epsilon="8", **changes):
         ("node", {"max_degree": 3, "feature_share": 0.5, "label_share": 0.4}),
         ("node", {"max_degree": 3, "parties": 5, "shares": 3, "colluding": 2}),
         ("node", {"degree_quantile": 0.8}),
-        ("node", {"degree_quantile": 0.8, "feature_share": 0.5, "label_share": 0.4,
+        ("node", {"degree_quantile": 0.8, "feature_share": 0.5, "label_share": 0.45,
                   "adjacency": "node_replace_own_list"}),
     ],
 )  # fmt: skip
@@ -638,7 +639,7 @@ def test_at_node_level_sums_of_lists_cut_at_a_quantile_have_noise_for_that_quant
     monkeypatch.setattr(method, "kept_pairs", lambda *a: kept.append(real(*a)) or kept[-1])
     made, setting = block(
         level="node", degree_quantile=0.6, transport=transport,
-        feature_share=0.5, label_share=0.45,
+        feature_share=0.5, label_share=0.48,
     )  # fmt: skip
     made = replace(made, observe=lambda phase, _, rows, found: seen.append((phase, rows, found)))
     ((_, _, model),) = method.fit(made, [setting])
@@ -657,6 +658,42 @@ def test_at_node_level_sums_of_lists_cut_at_a_quantile_have_noise_for_that_quant
         std = phases[phase].run.noise_std * math.sqrt(degree * 3 / 2)
         left = (found - expected) / std
         assert abs(left.var() - 1) < 6 * math.sqrt(2 / left.size), phase
+
+
+def test_noise_for_shorter_lists_than_are_sent_is_no_round(monkeypatch):
+    """What is written down of noise is over √D: a D that is too small would be seen by nobody."""
+    made, setting = block(level="node", degree_quantile=0.6)
+    counted, kept = method._degree_at_quantile, method.kept_pairs
+    monkeypatch.setattr(method, "_degree_at_quantile", lambda *a: (1, counted(*a)[1]))
+    monkeypatch.setattr(method, "kept_pairs", lambda *a: kept(*a[:2], setting))
+    with pytest.raises(GraphDPError, match=r"a user has \d+ pairs where there is noise for 1"):
+        method.fit(made, [setting])
+
+
+def test_what_no_degree_could_be_released_with_is_refused_before_the_lengths_are():
+    """Dummies whose noise is too small at D = 1, if not at the D that would be found."""
+    shares = {"feature_share": 0.1, "label_share": 0.1}
+    made, setting = block(level="node", degree_quantile=0.8, **shares)
+    seen = []
+    made = replace(made, observe=lambda *a: seen.append(a))
+    with pytest.raises(GraphDPError, match=r"numbers of pairs would get noise of 0\.331"):
+        method.fit(made, [setting])
+    assert not seen
+
+
+@pytest.mark.parametrize("level", ["edge", "node"])
+def test_a_statement_says_that_a_bound_is_found_and_counted(level):
+    """Of a bound that is given it says that the paper has it."""
+    for counted, how in enumerate(({"max_degree": 3}, {"degree_quantile": 0.8})):
+        made, setting = block(level=level, **how)
+        (entry,) = made.calibrations
+        plan = Plan.from_dict(entry["plan"])
+        (last,) = (line for line in uncounted(plan, "last", 1, 1, "reproduction")
+                   if "come from the papers" in line)  # fmt: skip
+        assert last.startswith("Degree bound") != bool(counted)
+        bound = statement._guarantee(plan, setting, WORDS).degree_bound
+        assert bound.max_degree == (63 if counted else 3)
+        assert ("cut at the 0.8 quantile of noisy lengths" in bound.method) == bool(counted)
 
 
 @pytest.mark.parametrize("degree", [1, 2, 4])

@@ -191,6 +191,22 @@ def test_how_far_the_authors_code_is_from_the_print():
     assert f"at most {gaps[highest][0]:.1f} points above" in text
 
 
+def test_what_the_largest_sessions_take():
+    """Of one machine; the formula's bytes are those that were counted."""
+    found = [numbers.cost_of(size, "large") for size in numbers.LARGE]
+    for size, one in zip(numbers.LARGE, found, strict=True):
+        assert {link: one[link] for link in numbers.formula(size)} == numbers.formula(size)
+    computers, more, pages, most, whole = (one["cpu"] for one in found)
+    sent = sum(numbers.formula(numbers.LARGE[-1]).values())
+    text = re.sub(r"\s+", " ", TEXT)
+    assert f"sends {sent / 1e9:.1f} GB and takes {whole:.0f} CPU seconds" in text
+    assert f"its 6 and 4 rounds by that {6 * whole / 60:.0f} minutes" in text
+    assert (
+        f"takes {more:.0f} and {most:.0f} CPU seconds, {more / computers:.0f} and "
+        f"{most / pages:.0f} times what it takes without ({computers:.1f} and {pages:.1f})"
+    ) in text
+
+
 def test_what_a_model_takes_on_the_largest_graph():
     rows = study_rows().query("dataset == 'facebook-pages' and level == 'node'")
     code = rows[rows["method"] == "dpaofficial"].groupby("epsilon")["cpu_seconds"].mean()

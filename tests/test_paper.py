@@ -371,7 +371,10 @@ def test_degree_bounds_stand_apart_and_hops_are_selected_for_each(tmp_path):
     public = node | {"degree_bound": ["public_candidates"], "max_degree": [50, 400]}
     mlp = {"method": "mlp", "level": "node", "epsilon": ["8"]}
     study = context(datasets=("pubmed",))
-    study["experiments"] = {"accuracy": [node, mlp], "public": [public], "again": [node]}
+    counted = {"method": "sage", "level": "node", "epsilon": ["8"], "degree_quantile": [0.5, 0.8]}
+    study["experiments"] = {
+        "accuracy": [node, mlp], "public": [public], "again": [node], "counted": [counted],
+    }  # fmt: skip
     frame = synthetic_rows(study, seeds=3)
     frame.to_csv(tmp_path / "rows.csv", index=False)
     study["experiments"]["accuracy"][0] = node | {"degree_bound": ["sampling"]}
@@ -382,8 +385,13 @@ def test_degree_bounds_stand_apart_and_hops_are_selected_for_each(tmp_path):
         ["mlp", "", "", 3],
         ["gap", "public_candidates", "50", 3],
         ["gap", "public_candidates", "400", 3],
+        ["sage", "quantile 0.5", "", 3],
+        ["sage", "quantile 0.8", "", 3],
         ["gap", "sampling", "50", 3],
     ]
+    shown = tables.show_degree_bounds(table).cells["degree bound"].tolist()
+    assert shown == ["reads no edge", *["public candidates"] * 2, "quantile 0.5", "quantile 0.8",
+                     "sampling"]  # fmt: skip
     assert set(table["settings_compared"]) == {1, 2}
     of_bound = read[
         (read["hp_degree_bound"] == "public_candidates") & (read["hp_max_degree"] == 50)

@@ -106,7 +106,7 @@ def _grid_entry(value: Any) -> BaseModel:
         shown = ["k<number>" if lv == "k" else lv for lv in levels]
         raise ValueError(unknown(f"level of {method}", str(level), shown))
     for name, other in cards()[method].levels[kind].EITHER.items():
-        if value.get(other) is not None:
+        if value.get(other) not in (None, [None]):
             value = {name: [None]} | value
     return grid_type(method, kind).model_validate(value)
 

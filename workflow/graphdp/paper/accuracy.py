@@ -93,20 +93,21 @@ def degree_bounds_table(rows: pd.DataFrame, context: Mapping) -> pd.DataFrame:
     """Accuracy at node level per degree bound and D, over all experiments of the study.
 
     Columns `ACCURACY_COLUMNS` (nothing printed), then `degree_bound` ("sampling" where the paper's
-    has no name; "" for a method that reads no edge) and `max_degree`, as text. The other
-    hyperparameters are selected for each.
+    has no name, "quantile 0.8" where D is found from the data; "" for a method that reads no edge)
+    and `max_degree`, as text, "" if not given. The other hyperparameters are selected for each.
     """
     mine = [experiment_rows(rows, context, name) for name in context.get("experiments", {})]
     mine = pd.concat([rows.iloc[:0], *mine], ignore_index=True)
     mine = mine[mine["level"].map(whole_nodes).astype(bool)].drop_duplicates(list(IDENTITY))
-    bound, degree = (
+    bound, degree, quantile = (
         mine.get(name, pd.Series(index=mine.index, dtype=object)).astype(object)
-        for name in ("hp_degree_bound", "hp_max_degree")
+        for name in ("hp_degree_bound", "hp_max_degree", "hp_degree_quantile")
     )
     by = ["degree_bound", "max_degree"]
     bounded = degree.notna()
+    counted = quantile.map(lambda q: "" if pd.isna(q) else f"quantile {q:g}").astype(object)
     mine = mine.assign(
-        degree_bound=bound.where(bound.notna(), "sampling").where(bounded, ""),
+        degree_bound=bound.where(bound.notna(), "sampling").where(bounded, counted),
         max_degree=degree.where(bounded, 0).astype("int64"),
     )
     table = summarise(select_best(mine, by)[0], by)
@@ -117,7 +118,7 @@ def degree_bounds_table(rows: pd.DataFrame, context: Mapping) -> pd.DataFrame:
     table = table.sort_values(
         ["dataset", "epsilon", *by], key=lambda c: ranks.get(c.name, lambda same: same)(c)
     )
-    text = table["max_degree"].astype(str).where(table["degree_bound"] != "", "")
+    text = table["max_degree"].astype(str).where(table["max_degree"] > 0, "")
     table = table.assign(max_degree=text)
     return typed(table.reindex(columns=[*ACCURACY_COLUMNS, *by]).reset_index(drop=True))
 

@@ -25,6 +25,9 @@ ROW_IS_WITHHELD = (
     "The protected node's own row of each aggregate is not published and its prediction is not "
     "asked for; in training the row enters only its own clipped gradient."
 )
+BOUND_IS_COUNTED = (
+    "max_degree is a quantile of noisy numbers of users by length of list, one release of the plan."
+)
 EDGE_COUNT_IS_PUBLIC = "The number of edges may be used to choose δ; it is taken as public."
 #: What stands in its place in a private release, which has a δ of its own.
 EDGE_COUNT_IS_PRIVATE = (

@@ -108,6 +108,8 @@ TAIL = 9.0
 LEAST_COUNT_STD = 1.5
 #: A normal of `graphdp.noise` is below √(2 · 190 ln 2) < 17 in size: u has 190 bits at most.
 MOST_NORMAL = 17.0
+#: Lengths of lists that are told apart: 0 to this, where longer ones count as that.
+MOST_LENGTH = 63
 #: Names of the adjacencies whose sensitivities stand here.
 ADJACENCIES = ("edge_directed", "edge_undirected", "participant", OWN_LIST_REPLACED)
 

@@ -18,6 +18,7 @@ from graphdp.privacy.assumptions import (
     of_release,
 )
 from graphdp.privacy.composition import as_read, epsilon_at
+from graphdp.privacy.pair_sums import MOST_LENGTH
 from graphdp.privacy.plan import Plan, accounted_by
 from graphdp.privacy.protection import (
     Words,
@@ -284,11 +285,13 @@ def _noise(entry: dict[str, Any]) -> float:
 def _guarantee(plan: Plan, settings: dict[str, Any], words: Words) -> Guarantee:
     bound = None
     sampled = CANDIDATES_ARE_PUBLIC not in plan.assumptions and not words.declared
-    if "max_degree" in settings:
+    quantile = settings.get("degree_quantile")
+    if "max_degree" in settings or quantile is not None:
+        found = f", cut at the {quantile:g} quantile of noisy lengths" if quantile else ""
         bound = DegreeBound(
-            max_degree=settings["max_degree"],
+            max_degree=MOST_LENGTH if quantile else settings["max_degree"],
             method=(
-                f"uniform sample without replacement of {words.sampled}"
+                f"uniform sample without replacement of {words.sampled}{found}"
                 if sampled
                 else words.candidates
                 if CANDIDATES_ARE_PUBLIC in plan.assumptions

@@ -1,6 +1,7 @@
 """What a privacy statement says in words: what is protected, what is released, and what no ε
 counts."""
 
+from graphdp.privacy.assumptions import BOUND_IS_COUNTED
 from graphdp.privacy.mechanisms.base import Output
 from graphdp.privacy.plan import Plan
 from graphdp.privacy.protection import (
@@ -191,7 +192,8 @@ def uncounted(plan: Plan, checkpoint: str, tried: int, repeats: int, release: st
             *uncounted,
             "What led to this setting, δ and number of training nodes is not known.",
         ]
-    uncounted.append("Degree bound, epochs and other ranges of the search come from the papers.")
+    searched = "Epochs" if BOUND_IS_COUNTED in plan.assumptions else "Degree bound, epochs"
+    uncounted.append(f"{searched} and other ranges of the search come from the papers.")
     if edges_alone(plan.level):
         uncounted.append("The number of edges is published; δ is chosen by it.")
     if hides_presence(plan.adjacency) and not _hides_sending_alone(plan):

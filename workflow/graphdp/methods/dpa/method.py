@@ -27,7 +27,7 @@ from scipy import sparse
 from graphdp.errors import GraphDPError
 from graphdp.methods.block import Block
 from graphdp.methods.dpa import plan_settings
-from graphdp.methods.dpa.plan import COUNTS, FIRST, LABELS, LATER, LENGTHS, MOST_LENGTH
+from graphdp.methods.dpa.plan import COUNTS, FIRST, LABELS, LATER, LENGTHS
 from graphdp.methods.settings import key
 from graphdp.parties.fixed_point import decode, encode, project
 from graphdp.parties.ring import FRACTION_BITS
@@ -35,7 +35,7 @@ from graphdp.parties.shares import Round
 from graphdp.privacy import calibrated, execution
 from graphdp.privacy.execution import Execution
 from graphdp.privacy.mechanisms.distributed_gaussian import party_std, shared_by
-from graphdp.privacy.pair_sums import check_ring, mean_dummies
+from graphdp.privacy.pair_sums import MOST_LENGTH, check_ring, mean_dummies
 from graphdp.privacy.protection import edges_alone
 from graphdp.rng import stream_seed
 
@@ -57,14 +57,14 @@ def _fit(block: Block, seed: int, setting: dict[str, Any]) -> Any:
     if setting.get("non_negative"):
         np.maximum(x, 0.0, out=x)
     y = one_hot(graph.y, graph.num_classes, split)
-    pairs, counted, scale = kept_pairs(block, seed, setting), {}, 1.0
+    pairs, counted, over = kept_pairs(block, seed, setting), {}, None
     if "degree_quantile" in setting:
         most, counted = _degree_at_quantile(block, seed, setting, pairs[0])
         pairs = kept_pairs(block, seed, setting | {"max_degree": most})
         if not edges_alone(block.level):  # the plan's σ is of sums over √D
-            scale = math.sqrt(most)
+            over = most
     widths = {"features": x.shape[1], "labels": y.shape[1]}
-    rounds = _Rounds(block, seed, setting, widths, *pairs, scale)
+    rounds = _Rounds(block, seed, setting, widths, *pairs, over)
     stream = block.stream(seed, "dpa", asked(setting))
     with rounds:
         h = project(rounds.run("features", unit_rows(x)))
@@ -141,8 +141,12 @@ def _degree_at_quantile(
 
 
 class _Rounds:
-    """The rounds of one model, with what they drew. widths: stream -> columns of its rows. scale:
-    what σ of the plan is multiplied by."""
+    """The rounds of one model, with what they drew.
+
+    widths: stream -> columns of its rows. over: D, if the plan's σ is of sums over √D. Raises
+    `GraphDPError` if a list is longer than that, and for noise with which no round could be made,
+    whatever D is.
+    """
 
     def __init__(
         self,
@@ -152,12 +156,15 @@ class _Rounds:
         widths: dict[str, int],
         senders: np.ndarray,
         keys: np.ndarray,
-        scale: float = 1.0,
+        over: int | None = None,
     ):
-        self._scale = scale
+        self._scale = 1.0 if over is None else math.sqrt(over)
+        if over is not None and (longest := np.bincount(senders).max(initial=0)) > over:
+            raise GraphDPError(f"a user has {longest} pairs where there is noise for {over}")
         self._n, self._setting = block.graph.num_nodes, setting
         self._senders, self._keys = senders, keys
         self._observe, self._seed = block.observe, seed
+        self._edges_alone = edges_alone(block.level)
         self._drawn: dict[str, list[Execution]] = {}
         entry = block.entry(plan_settings(block.level, setting), seed)
         self._runs = {name: phase.run for name, phase in calibrated.phases(entry).items()}
@@ -169,7 +176,7 @@ class _Rounds:
         ]
         self._transport: Any = contextlib.nullcontext()
         if self._runs:
-            self._transport = self._connected(noise_of(block, seed, setting, scale))
+            self._transport = self._connected(noise_of(block, seed, setting, self._scale))
 
     def _layers(self, stream: str) -> int:
         """The rounds of a stream."""
@@ -185,8 +192,8 @@ class _Rounds:
 
     def _connected(self, name: tuple) -> Any:
         parties = self._setting["parties"]
-        for one in self._due:
-            check_ring(self._n, parties, one.party_std * 2.0**FRACTION_BITS)
+        for scale in {self._scale, *self._later_scales()}:
+            self._check(scale)
         counts = self._counts()
         if self._setting.get("transport") == "tcp":
             from graphdp.parties.places import links
@@ -199,6 +206,22 @@ class _Rounds:
         from graphdp.parties.memory import InMemory
 
         return InMemory(self._senders, self._keys, self._n, parties, name, **counts)
+
+    def _later_scales(self) -> tuple[float, ...]:
+        """The ends of what σ may yet be multiplied by, where D is still to be found: what cannot be
+        made then is refused before anything is released."""
+        counted = LENGTHS in {one.stream for one in self._due} and not self._edges_alone
+        return (1.0, math.sqrt(MOST_LENGTH)) if counted else ()
+
+    def _check(self, scale: float) -> None:
+        """Refuse noise that may make sums wrap around, or is too little for numbers of pairs."""
+        parties = self._setting["parties"]
+        for phase, run in self._runs.items():
+            std = run.noise_std * (1.0 if phase == LENGTHS else scale)
+            if phase == COUNTS:
+                mean_dummies(std, *self._sizes())
+            else:
+                check_ring(self._n, parties, self._of_a_party(std) * 2.0**FRACTION_BITS)
 
     def _counts(self) -> dict[str, Any]:
         """How the parties draw dummies, if they do: pairs of zeros, of which no sum tells."""

@@ -11,12 +11,18 @@ from typing import Any
 
 from graphdp.errors import GraphDPError
 from graphdp.privacy.assumptions import (
+    BOUND_IS_COUNTED,
     EDGE_COUNT_IS_PUBLIC,
     FEATURES_ARE_PUBLIC,
     SELECTION_IS_UNCOUNTED,
 )
 from graphdp.privacy.mechanisms.distributed_gaussian import check_parties
-from graphdp.privacy.pair_sums import count_sensitivity, length_sensitivity, sum_sensitivity
+from graphdp.privacy.pair_sums import (
+    MOST_LENGTH,
+    count_sensitivity,
+    length_sensitivity,
+    sum_sensitivity,
+)
 from graphdp.privacy.plan import (
     ClaimedLaplace,
     ClassicalGaussian,
@@ -34,8 +40,6 @@ from graphdp.privacy.protection import OWN_LIST_REPLACED, is_private
 FIRST, LATER, LABELS, COUNTS = "first features", "later features", "labels", "counts"
 #: The numbers of users by length of list, of which D is a quantile; and their part of μ².
 LENGTHS, LENGTHS_SHARE = "lengths", 0.05
-#: Lengths of lists that are told apart: 0 to this, where longer ones count as that.
-MOST_LENGTH = 63
 #: Of μ², below which numbers of two phases may lose each other in rounding.
 _LEAST_SHARE = 1e-9
 #: Level -> what noise is calibrated for, the first if nothing is said.
@@ -79,9 +83,6 @@ LINKS_ARE_PRIVATE = (
     "long they are is not hidden."
 )
 LISTS_ARE_WHOLE = "Lists are not cut."
-BOUND_IS_COUNTED = (
-    "max_degree is a quantile of noisy numbers of users by length of list, one release of the plan."
-)
 LISTS_ARE_SAMPLED = (
     "Lists are cut by sampling, so that an edge more takes the place of one other at most, whoever "
     "knows the seed."
