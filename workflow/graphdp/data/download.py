@@ -205,8 +205,6 @@ def _placed(spec: DatasetSpec, folder: Path) -> tuple[_Placed, int]:
             one["name"] == Path(one["name"]).name and "\0" not in one["name"] for one in files
         ):
             raise ValueError("no name of a file")
-        if spec.files and not files:
-            raise ValueError("no file")
         placed = {one["name"]: (one["size"], one["sha256"]) for one in files}
         return placed, os.stat(manifest).st_mtime_ns
     except (PermissionError, FileNotFoundError, NotADirectoryError):  # perhaps just now
