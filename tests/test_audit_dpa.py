@@ -27,7 +27,8 @@ from graphdp.graphs import degree
 from graphdp.methods.dpa import audit, method, plan, sums_attack, worlds
 from graphdp.methods.dpa.audit import plan_of
 from graphdp.methods.dpa.official_attack import equal_scores, first_scores
-from graphdp.methods.dpa.plan import FIRST, LABELS, published_plan
+from graphdp.methods.dpa.plan import FIRST, LABELS
+from graphdp.methods.dpa.published_plan import published_plan
 from graphdp.methods.dpa.worlds import DEGREE, WORLDS
 from graphdp.parties import memory
 from graphdp.parties.session import Session

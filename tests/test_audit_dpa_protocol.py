@@ -35,7 +35,12 @@ from graphdp.audit.bound import lower_bound
 from graphdp.audit.front_door import trained
 from graphdp.methods.dpa import curious_party, method, plan, sums_attack, worlds
 from graphdp.methods.dpa.audit import plan_of
-from graphdp.methods.dpa.plan import FIRST, LABELS, LATER, LENGTHS, dummy_epsilon, published_plan
+from graphdp.methods.dpa.plan import FIRST, LABELS, LATER, LENGTHS
+from graphdp.methods.dpa.published_plan import (
+    PUBLISHED_DELTA,
+    dummy_epsilon,
+    published_plan,
+)
 from graphdp.methods.dpa.worlds import WORLDS
 from graphdp.parties import memory, session
 from graphdp.parties.fixed_point import decode, dummies, encode
@@ -655,5 +660,5 @@ def test_the_classical_formula_fails_above_eight(own, holds):
     others = dummy_epsilon(0.5, 3, 2)
     std = mechanism.noise_std(1 / own)
     assert others > 0 and mechanism.phase == LABELS
-    exact = gaussian_epsilon(mechanism.sensitivity.value / std, plan.PUBLISHED_DELTA)
+    exact = gaussian_epsilon(mechanism.sensitivity.value / std, PUBLISHED_DELTA)
     assert (exact <= own) == holds

@@ -28,9 +28,8 @@ from graphdp.methods.dpa.plan import (
     LENGTHS,
     analyses,
     dpa_plan,
-    published_analyses,
-    published_plan,
 )
+from graphdp.methods.dpa.published_plan import published_analyses, published_plan
 from graphdp.methods.registry import card
 from graphdp.methods.settings import key
 from graphdp.parties import session
@@ -418,7 +417,7 @@ def test_a_published_epsilon_is_called_a_claim_with_the_deltas_that_its_noise_is
 def test_what_the_code_does_has_no_finite_epsilon():
     settings = {"max_degree": 6}
     plans = card("dpaofficial").analyses.partition(":")[2]
-    from graphdp.methods.dpa import plan as module
+    from graphdp.methods.dpa import published_plan as module
 
     published, run_as, corrected = getattr(module, plans)("node", settings, None)
     assert [p.basis for p in (published, run_as, corrected)] == [

@@ -12,7 +12,7 @@ from dpa_fixture import at, expected
 from graphdp.methods.dpa import fact_tables, numbers
 from graphdp.methods.dpa import paper_tables as printed
 from graphdp.methods.dpa.figures import FIGURES, TABLES
-from graphdp.methods.dpa.plan import PUBLISHED_DELTA, dummy_epsilon
+from graphdp.methods.dpa.published_plan import PUBLISHED_DELTA, dummy_epsilon
 from graphdp.methods.dpa.remarks import REMARKS
 from graphdp.methods.registry import card
 from graphdp.paper import printing, tables

@@ -235,7 +235,7 @@ CARDS = (
         title="DPA-GNN",
         levels={"none": Public, "node": Official},
         plan=official_plan_settings,
-        analyses=f"{PLAN}:published_analyses",
+        analyses="graphdp.methods.dpa.published_plan:published_analyses",
         stages=(Stage("fit", "graphdp.methods.dpa.official:fit", settings=whole, store=ROWS),),
         look=("#332288", ">"),
         as_implemented_of="dpa",

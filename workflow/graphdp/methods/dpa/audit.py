@@ -12,7 +12,8 @@ from graphdp.audit.claims import Claim
 from graphdp.audit.detectable import replaced
 from graphdp.methods.dpa import plan_settings, worlds
 from graphdp.methods.dpa.official_attack import equal_scores, first_scores
-from graphdp.methods.dpa.plan import analyses, published_plan
+from graphdp.methods.dpa.plan import analyses
+from graphdp.methods.dpa.published_plan import published_plan
 from graphdp.methods.dpa.sums_attack import sum_scores
 from graphdp.methods.dpa.worlds import DEGREE, WORLDS, Pair
 from graphdp.parties import memory

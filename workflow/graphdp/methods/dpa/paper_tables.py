@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from graphdp.methods.dpa.plan import PUBLISHED_DELTA
+from graphdp.methods.dpa.published_plan import PUBLISHED_DELTA
 from graphdp.methods.registry import cards
 from graphdp.paper.accuracy import COUNTS, FLOATS, typed
 from graphdp.paper.accuracy_words import accuracy_text, claim_label, published_text
