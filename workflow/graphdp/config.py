@@ -105,9 +105,7 @@ def _grid_entry(value: Any) -> BaseModel:
     if kind not in levels or level == "k":
         shown = ["k<number>" if lv == "k" else lv for lv in levels]
         raise ValueError(unknown(f"level of {method}", str(level), shown))
-    for name, other in cards()[method].levels[kind].EITHER.items():
-        if value.get(other) not in (None, [None]):
-            value = {name: [None]} | value
+    value = cards()[method].levels[kind].without_defaults(value, [None])
     return grid_type(method, kind).model_validate(value)
 
 

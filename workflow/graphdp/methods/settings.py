@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from functools import cache
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -65,6 +65,25 @@ class Settings(Strict):
     EITHER: ClassVar[Mapping[str, str]] = {}
     #: Of `graphdp calibrate`: an option of others that there is none of here -> what to give.
     INSTEAD: ClassVar[Mapping[str, str]] = {}
+
+    @classmethod
+    def without_defaults(cls, values: dict, nothing: Any = None) -> dict:
+        """`values` with `nothing` for what has none of its own beside what is given (`EITHER`)."""
+        others = cls.EITHER.items()
+        given = {name for name, other in others if values.get(other) not in (None, nothing)}
+        return dict.fromkeys(given, nothing) | values
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_default_beside_the_other(cls, values: Any) -> Any:
+        return cls.without_defaults(values) if isinstance(values, dict) else values
+
+    @model_validator(mode="after")
+    def _one_of_either(self) -> Self:
+        for name, other in self.EITHER.items():
+            if (getattr(self, name) is None) == (getattr(self, other) is None):
+                raise ValueError(f"give either {name} or {other}")
+        return self
 
 
 class FullBatchTraining(Settings):

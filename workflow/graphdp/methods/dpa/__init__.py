@@ -150,19 +150,6 @@ class Node(Shared):
         None, description="set negative features to 0: a replaced node then moves less"
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _quantile_in_place_of_the_default(cls, values: Any) -> Any:
-        if isinstance(values, dict) and values.get("degree_quantile") is not None:
-            return {"max_degree": None} | values
-        return values
-
-    @model_validator(mode="after")
-    def _one_bound(self) -> "Node":
-        if (self.max_degree is None) == (self.degree_quantile is None):
-            raise ValueError("give either max_degree or degree_quantile")
-        return self
-
 
 class Official(Training):
     """The authors' code at node level."""
