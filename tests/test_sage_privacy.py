@@ -798,3 +798,17 @@ def test_rows_are_known_in_whichever_order_their_analyses_stand():
     assert known(read(36.0, 16.0)) and known(read(36.0, 16.0)[::-1])
     assert not known(read(16.0, 36.0)) and not known(read(36.0, 16.1))
     assert not known(read(36.0, 16.0)[:1])
+
+
+def test_a_row_with_less_noise_is_known_only_where_its_epsilon_is_not_larger():
+    """Of pure ε every digit of the noise counts: what a search may round off is none of theirs."""
+    entry = calibrate(sage_plan("edge"), 2.0, 1e-7).to_dict()
+    noise = entry["noise_multiplier"]
+    assert known_rows._is_enough(entry, noise * (1 + 4e-6), noise)
+    assert known_rows._is_enough(entry, noise * (1 - 5e-7), noise)  # the digits of a file
+    assert not known_rows._is_enough(entry, noise * (1 - 2e-6), noise)
+    # The search kept this far from the target: here it is the accountant that decides.
+    wasteful = entry | {"target_epsilon": 2.0 * (1 + 3e-6)}
+    assert known_rows._is_enough(wasteful, noise * (1 - 2e-6), noise)
+    assert not known_rows._is_enough(wasteful, noise * (1 - 4e-6), noise)
+    assert not known_rows._is_enough(wasteful | {"target_epsilon": 9.0}, noise * (1 - 6e-6), noise)
