@@ -186,10 +186,15 @@ def half_the_noise(monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_participant_is_hidden_at_a_quantile_and_not_by_noise_without_its_root(monkeypatch):
+def test_a_participant_is_hidden_at_a_quantile_and_not_by_half_the_noise_or_none_of_its_root(
+    monkeypatch,
+):
     case = listed_pair(), "node", "participant", ROUNDS
     found, off = attack(*case, 400)
     assert found < EPSILON and abs(off) < 4
+    with monkeypatch.context() as half:
+        half_the_noise(half)
+        assert attack(*case, 400)[0] > EPSILON
     made = method._Rounds.__init__
     # All but D, whose root the plan's σ is multiplied by.
     monkeypatch.setattr(method._Rounds, "__init__", lambda self, *a: made(self, *a[:6]))
