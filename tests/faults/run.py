@@ -28,6 +28,7 @@ from server import Countdown, Run, kill_at, small_files
 from studies import RESULTS, Bench, errors_in, remove
 
 WRITES = 90  # about as many as a whole study does
+PARTS = ("kills", "private", "disks", "read-only", "damaged", "other", "mirror")
 MODES = ("clock, all", "clock, workflow", "clock, job", "write, all", "write, job")
 
 
@@ -328,9 +329,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     for name, default in (("seed", None), ("kills", 100), ("private", 40), ("damaged", 60)):
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--only", nargs="*", help="names of the parts to run")
+    parser.add_argument("--only", nargs="+", choices=PARTS, help="the parts to run")
     parser.add_argument("--folder", type=Path, help="where copies of the project go")
     given = parser.parse_args()
+    if given.folder and not given.folder.is_dir():
+        parser.error(f"there is no folder {given.folder}: mkdir {given.folder}")
     seed = random.SystemRandom().randrange(10**6) if given.seed is None else given.seed
     print(f"seed {seed}", flush=True)
     server.warm()
@@ -346,10 +349,9 @@ def main() -> int:
     }
     with tempfile.TemporaryDirectory(dir=given.folder, prefix="graphdp-faults-") as folder:
         bench = Bench(Path(folder))
-        for name, part in parts.items():
-            if not given.only or name in given.only:
-                part(bench, random.Random(f"{seed} {name}"))
-                print(f"{name}: {dict(log.done)}, {_cpu():.0f} s of CPU", flush=True)
+        for name in given.only or PARTS:
+            parts[name](bench, random.Random(f"{seed} {name}"))
+            print(f"{name}: {dict(log.done)}, {_cpu():.0f} s of CPU", flush=True)
     print(f"\nseed {seed}, {_cpu():.0f} s of CPU")
     for kind, count in sorted(log.done.items()):
         print(f"{count:5d}  {kind}")
