@@ -288,7 +288,14 @@ def test_figure_3b_says_how_many_models_it_has():
     school = school[school["level"].isin(["k1", "k5", "k25", "node"])]
     models = school.groupby(["epsilon", "method", "level", "hyperparameters"]).size()
     assert {e: set(models[e]) for e in (1, 4, 16)} == {1: {2}, 4: {2}, 16: {10}}
-    assert "(10 seeds at ε = 16; 2 at 1 and 4, too few to say which line is above)" in TEXT
+    own = models.xs("dpdgc", level="method")
+    assert set(own[own.index.isin(["k5", "k25"], "level")].index.get_level_values("epsilon")) == {
+        16
+    }
+    assert (
+        "(DPDGC for 5 and for 25 neighbours at 16 alone; 10 seeds at 16, 2 at 1 and 4, too few to "
+        "say which line is above)"
+    ) in TEXT
 
 
 def test_figure_3d_says_no_ordering_of_two_models():

@@ -76,6 +76,18 @@ def test_verdicts(relation, higher, lower, expected):
         assert orderings.verdict(values | {"higher_n": 2}) == "too few seeds"
 
 
+@pytest.mark.parametrize("paper", ["gap", "progap"])
+def test_about_as_good_without_privacy_is_as_near_as_the_paper_prints(paper):
+    claims = orderings.read_orderings(PUBLISHED.with_name("orderings.csv"), paper)
+    claim = claims[(claims["relation"] == "about") & (claims["level"] == "none")].iloc[0]
+    printed = pd.read_csv(PUBLISHED.with_name(f"{paper}.csv"))
+    table2 = printed[(printed["artefact"] == "Table 2") & (printed["level"] == "none")]
+    table2 = table2.pivot(index="dataset", columns="method", values="mean")
+    apart = (table2[claim["higher"]] - table2[claim["lower"]]).abs()
+    assert float(claim["within"]) == pytest.approx(apart.max(), abs=1e-9)
+    assert f"{apart.max():.1f}" in claim["source"]
+
+
 def test_orderings_compare_the_selected_models_of_each_side(frame, study):
     table = orderings.orderings_table(frame, study)
     helps = {"claim": "the encoder helps GAP", "level": "edge", "dataset": "facebook"}

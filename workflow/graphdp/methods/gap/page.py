@@ -16,7 +16,7 @@ from graphdp.paper.shipped import shipped_attacks, shipped_context, shipped_rows
 
 ROWS, CONFIG = "gap-rows.csv.gz", "config/papers/gap.yaml"
 GRAPHS = ("berkeley13", "uva16", "pubmed", "cora")
-EDGE, NODE = ("0.5", "1", "2", "4", "8"), ("2", "4", "8", "16")
+EDGE, NODE = ("0.1", "0.2", "0.5", "1", "2", "4", "8"), ("1", "2", "4", "8", "16")
 
 
 def edge_level() -> Iterator[str]:
