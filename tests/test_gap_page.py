@@ -9,8 +9,11 @@ import pandas as pd
 import pytest
 
 from graphdp.methods.gap import page
+from graphdp.paper import attack
 from graphdp.paper.leaderboard import paired
 from graphdp.paper.select import bootstrap_ci
+from graphdp.paper.shipped import shipped_attacks, shipped_context
+from graphdp.paper.tables import tables
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "docs/gap.md").read_text()
@@ -332,3 +335,21 @@ def test_the_shares_of_edges_that_a_degree_bound_keeps(real_graph):
         f"{share['100-public_candidates']:.1%} with D = 100 and "
         f"{share['18979-public_candidates']:.0%} with D = 18979"
     ).replace("%", " %") in TEXT
+
+
+def test_the_attacks_of_the_artifact_page_are_lines_of_table_3():
+    rows = shipped_attacks(page.ATTACKS)
+    context = shipped_context(page.CONFIG, ["berkeley13"])
+    cells = tables()["table3"].show(attack.table3(rows, context)).cells
+    lines = [line.strip("| ").split(" | ") for line in page.expected_attacks() if " | " in line]
+    assert len(lines) == 2 + 4  # with the head
+    for what, name, models, mean, tolerance in lines[2:]:
+        epsilon = re.search(r"(?:claimed )?ε = \S+", what)
+        privacy = f"{epsilon[0]} (" if epsilon else "ε = ∞ (no privacy)"
+        mine = cells[(cells["method"] == name) & cells["privacy"].str.startswith(privacy)]
+        assert [text.split()[0] for text in mine["AUC, %"]] == [mean], what
+        assert int(models) == 10 and 0 < float(tolerance) < 3
+    said = rows[(rows["epsilon"] == "8") & (rows["dataset"] == "berkeley13")]
+    assert set(said["delta"]) == {1e-4} and set(said["adjacency"]) == {"node_add_remove"}
+    status = said.groupby("method")["epsilon_status"].unique().map(list).to_dict()
+    assert status == {"gap": ["refuted"], "mlp": ["conditional"], "sage": ["refuted"]}

@@ -12,7 +12,6 @@ docs that stands between
 rows and libraries give equal bytes. New rows need no more than this command.
 """
 
-import math
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -35,6 +34,7 @@ from graphdp.paper import overview, style
 from graphdp.paper.cells import experiment_rows, known
 from graphdp.paper.costs import Costs
 from graphdp.paper.figures import figures
+from graphdp.paper.pages import expected_cell
 from graphdp.paper.rows import IDENTITY
 from graphdp.paper.select import select_best
 from graphdp.paper.shipped import (
@@ -234,9 +234,8 @@ def _graphs(names: Iterable[str]) -> str:
 def expected(name: str) -> Iterator[str]:
     """The lines of a table of docs/artifact.md: what a table that a claim's command makes prints.
 
-    That is the mean of the setting with the best validation accuracy (`select_best`), as there. The
-    tolerance, for another seed or another machine's rounding, is three standard deviations of the
-    difference of two such means. Raises `GraphDPError` if no row is of a line.
+    That is the mean of the setting with the best validation accuracy (`select_best`), as there.
+    Raises `GraphDPError` if no row is of a line.
     """
     said = shipped()
     claim = known(name, said["claims"], "claim")
@@ -244,9 +243,7 @@ def expected(name: str) -> Iterator[str]:
     yield "| | line of the table | models | expected, % | tolerance |"
     yield "| --- | --- | --- | --- | --- |"
     for what, entry in claim["expected"].items():
-        mine = chosen(claim, what)["test_accuracy"] * 100
-        tolerance = 3 * mine.std() * math.sqrt(2 / len(mine))
-        shown = f"{len(mine)} | {mine.mean():.1f} | {tolerance:.1f}"
+        shown = expected_cell(chosen(claim, what)["test_accuracy"] * 100)
         yield f"| {what} | {entry['line']} | {shown} |"
     command = with_embeddings(_trained_by(rows[_where(rows, claim["of"])], claim))
     study = command["study"].iloc[0]

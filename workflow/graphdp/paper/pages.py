@@ -1,5 +1,6 @@
 """Tables of accuracies that several of the documentation's pages have, from shipped rows."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import pandas as pd
@@ -18,6 +19,16 @@ def shipped_cells(rows: str, config: str, graphs: Sequence[str]) -> pd.DataFrame
     table = accuracy_table(shipped_rows(rows), shipped_context(config, graphs))
     table = table[table["mean"].notna()]
     return table.set_index(["dataset", "method", "level", "epsilon"]).sort_index()
+
+
+def expected_cell(values: pd.Series) -> str:
+    """Models, mean and tolerance, as docs/artifact.md's tables have them. values: in percent.
+
+    The tolerance, for another seed or another machine's rounding, is three standard deviations of
+    the difference of two such means.
+    """
+    tolerance = 3 * values.std() * math.sqrt(2 / len(values))
+    return f"{len(values)} | {values.mean():.1f} | {tolerance:.1f}"
 
 
 def method_lines(
