@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from matplotlib.colors import to_rgb
 
 from graphdp.methods.progap.figures import figure3, figure4, layerwise
 from graphdp.paper import cells, figures, orderings, rows, select, style, tables
@@ -177,6 +179,23 @@ def test_the_layerwise_figure_compares_the_two_ways_to_train(frame, study):
         best, _ = select.select_best(without[without["hp_layerwise"] == frozen])
         expected = pytest.approx(100 * best["test_accuracy"].mean())
         assert drawn[label][1].tolist() == [expected, expected]
+
+
+def test_a_method_has_its_colour_where_no_epsilon_is_told_by_it(frame, study):
+    own = to_rgb(style.method_style("progap")[0])
+    curves = figure3(frame, study)
+    for ax in panels(curves).values():
+        drawn = [line for line in ax.get_lines() if not line.get_label().startswith("_")]
+        assert len(drawn) == 2 and {to_rgb(line.get_color()) for line in drawn} == {own}
+    # Two ε in a panel are told apart.
+    node = (frame["level"] == "node") & (frame["hp_history"] == True)  # noqa: E712
+    more = pd.concat([frame, frame[node].assign(epsilon="4")], ignore_index=True)
+    asked = [spec | {"epsilon": ["4", "8"]} if spec["level"] == "node" else spec
+             for spec in study["experiments"]["convergence"]]  # fmt: skip
+    wider = study | {"experiments": study["experiments"] | {"convergence": asked}}
+    ax = panels(figure3(more, wider))["pubmed, node level"]
+    colours = {line.get_label(): to_rgb(line.get_color()) for line in ax.get_lines()}
+    assert colours["validation, 4"] != colours["validation, 8"] == colours["training, 8"]
 
 
 @pytest.mark.parametrize("name", [n for n in figures.figures() if n.startswith("progap")])

@@ -39,6 +39,8 @@ def figure3(rows: pd.DataFrame, context: Mapping) -> Figure:
     def panel(ax: Axes, summary: pd.DataFrame, level: str) -> None:
         tokens = sorted(summary["epsilon"].unique(), key=float)
         colours = dict(zip(tokens, style.series_colours(len(tokens)), strict=True))
+        if len(tokens) == 1:  # colour tells no ε from another, and is the method's as elsewhere
+            colours = {tokens[0]: style.method_style("progap")[0]}
         for cell in summary[list(CELL)].itertuples(index=False):
             models = best[(best[list(CELL)] == list(cell)).all(axis=1)]
             curves = [json.loads(text) for text in models["curves"]]
