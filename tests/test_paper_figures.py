@@ -227,6 +227,19 @@ def test_figure_7_compares_with_and_without_the_encoder(frame, study):
     assert ((gain > 8) & (gain < 12)).all()
 
 
+def test_a_contrast_has_horizontal_lines_for_what_has_no_privacy(study, tmp_path):
+    entries = study["experiments"]["encoder"]
+    free = entries[0] | {"level": "none", "epsilon": ["inf"]}
+    own = study | {"experiments": study["experiments"] | {"encoder": [*entries, free]}}
+    synthetic_rows(own).to_csv(tmp_path / "part.csv", index=False)
+    rows.collect_rows([tmp_path / "part.csv"], tmp_path / "rows.csv")
+    figure = gap.figure7(rows.read_rows(tmp_path / "rows.csv"), own)
+    lines = _lines(_panels(figure)["pubmed, edge level"])
+    for name in ("GAP-∞ with encoder", "GAP-∞ without encoder"):
+        assert len(set(lines[name][1])) == 1
+    assert lines["GAP-∞ with encoder"][1][0] > lines["GAP-∞ without encoder"][1][0]
+
+
 def test_figure_8_draws_one_line_per_epsilon_over_the_hops(frame, study):
     figure = gap.figure8(frame, study)
     panels = _panels(figure)
@@ -593,8 +606,15 @@ def test_a_footnote_has_two_lines_and_the_rest_stands_beside(columns, tmp_path):
     kept = foot.count("remark")
     assert 0 < kept < 9 and foot == "; ".join([*said, *also[:kept]])
     assert style.beside(figure) == "; ".join(also[kept:])
-    # What is said of ε is never left out, however long it is.
-    assert style.footnote(figure, 9 * said) > 2 and not style.beside(figure)
+    # Nor is what is said of ε: claims that do not fit come first beside, and the footnote says so.
+    claims = [f"method {number} as published, proven (edge), refuted (node)" for number in range(9)]
+    assert style.footnote(figure, claims, also) == 2
+    *below, more = figure.get_supxlabel().replace("\n", " ").split("; ")
+    assert below and more == "more on ε: caption"
+    assert "; ".join([*below, style.beside(figure)]) == "; ".join([*claims, *also])
+    # One phrase that is longer than the room stands beside as well.
+    assert style.footnote(figure, [", ".join(claims)]) == 1
+    assert (figure.get_supxlabel(), style.beside(figure)) == (more, ", ".join(claims))
     # Both formats of a study and the shipped one carry the rest.
     style.footnote(figure, said, also)
     style.save(figure, tmp_path / "a.svg", tmp_path / "a.png")
@@ -640,10 +660,9 @@ def test_each_adjacency_of_a_level_stands_with_its_methods():
     ]
     others = [cell("dpdgc", "node", "node_replace"), cell("dpdgc", "k5", "k_neighbor(5)")]
     assert remarks.claims(pd.DataFrame([edge, *node, *others])) == [
-        "GAP corrected, proven under edge_undirected",
-        "GAP, MLP corrected, conditional under participant",
-        "DPDGC corrected, conditional under node_replace",
-        "DPDGC corrected, conditional under k_neighbor(k)",
+        "corrected, proven under edge_undirected: GAP",
+        "corrected, conditional under participant: GAP, MLP, under node_replace: DPDGC, "
+        "under k_neighbor(k): DPDGC",
     ]
 
 

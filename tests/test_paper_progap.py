@@ -4,7 +4,10 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from matplotlib.collections import LineCollection, PathCollection
+from matplotlib.colors import to_rgb
 
 from graphdp.methods.progap.figures import figure3, figure4, layerwise
 from graphdp.paper import cells, figures, orderings, rows, select, style, tables
@@ -163,20 +166,89 @@ def test_figure_4_draws_one_line_per_epsilon_over_the_depths(frame, study):
     assert not any("GAP-EDP" in text and "not shown" in text for text in texts(figure))
 
 
-def test_the_layerwise_figure_compares_the_two_ways_to_train(frame, study):
+def _gains(ax):
+    """Name of a line -> the gain that is drawn there, its interval's ends, and the text beside."""
+    names = [label.get_text() for label in ax.get_yticklabels()]
+    dots = [one.get_offsets()[0] for one in ax.collections if isinstance(one, PathCollection)]
+    bars = [one.get_segments()[0] for one in ax.collections if isinstance(one, LineCollection)]
+    texts = [text.get_text() for text in ax.texts if text.xyann[1] == 0]
+    assert [y for _, y in dots] == [bar[0][1] for bar in bars] == list(range(len(names)))
+    return {
+        name: (dot[0], bar[:, 0], text)
+        for name, dot, bar, text in zip(names, dots, bars, texts, strict=True)
+    }
+
+
+def test_the_layerwise_figure_draws_what_is_gained_by_pairs_of_a_seed(frame, study):
     found = panels(layerwise(frame, study))
-    drawn = lines(found["pubmed, edge level"])
-    flat = {"ProGAP-∞ progressive", "ProGAP-∞ layer-wise"}
-    assert set(drawn) == {"ProGAP-EDP progressive", "ProGAP-EDP layer-wise", *flat}
-    x = {label: list(where) for label, (where, _) in drawn.items()}
-    assert x["ProGAP-EDP progressive"] == [1 / 1.05] and x["ProGAP-EDP layer-wise"] == [1.05]
-    gain = drawn["ProGAP-EDP progressive"][1] - drawn["ProGAP-EDP layer-wise"][1]
-    assert 5 < gain[0] < 11  # the synthetic accuracy falls by eight points
-    without = frame[(frame["dataset"] == "pubmed") & (frame["level"] == "none")]
-    for label, frozen in (("ProGAP-∞ progressive", False), ("ProGAP-∞ layer-wise", True)):
-        best, _ = select.select_best(without[without["hp_layerwise"] == frozen])
-        expected = pytest.approx(100 * best["test_accuracy"].mean())
-        assert drawn[label][1].tolist() == [expected, expected]
+    assert list(found) == ["facebook", "pubmed"]
+    drawn = _gains(found["pubmed"])
+    # An ε has its δ and status in its line, the rest stands below.
+    assert list(drawn) == [
+        "ProGAP-∞", "ProGAP-EDP at ε = 1 (δ = 1e-7)", "ProGAP-NDP at claimed ε = 8 (δ = 1e-5)",
+    ]  # fmt: skip
+    mine = frame[(frame["dataset"] == "pubmed") & frame["hp_layerwise"].notna()]
+    for (gain, bar, text), level, epsilon in zip(
+        drawn.values(), ("none", "edge", "node"), ("inf", "1", "8"), strict=True
+    ):
+        cell = mine[(mine["level"] == level) & (mine["epsilon"] == epsilon) & ~mine["hp_history"]]
+        asked = cell[(cell["hp_depth"] <= 2) & (cell["method"] == "progap")]
+        ways = []
+        for frozen in (False, True):
+            best, _ = select.select_best(asked[asked["hp_layerwise"] == frozen])
+            ways.append(100 * best.set_index("seed")["test_accuracy"].sort_index())
+        gained = ways[1] - ways[0]
+        assert len(gained) == 5 and gain == pytest.approx(gained.mean())
+        # The interval is that of the differences by seed, not of two means.
+        assert tuple(bar) == pytest.approx(select.bootstrap_ci(gained)[1:])
+        assert text == f"{ways[0].mean():.1f} → {ways[1].mean():.1f}"
+        assert -11 < gain < -5  # the synthetic accuracy falls by eight points
+
+
+def test_the_layerwise_figure_has_no_empty_room(frame, study):
+    """Its axis spans the gains, not the accuracies; no line without a dot, all in the panel."""
+    even = frame.assign(test_accuracy=frame["test_accuracy"] * 0.01 + 0.8)
+    for rows_of in (frame, even):
+        figure = layerwise(rows_of, study)
+        ((low, high),) = {ax.get_xlim() for ax in panels(figure).values()}
+        ends = [
+            x for ax in panels(figure).values() for _, bar, _ in _gains(ax).values() for x in bar
+        ]
+        assert low < min(ends) and high > max(*ends, 0)
+        assert high - low <= 1.1 * max(5, max(*ends, 0) - min(*ends, 0))
+        assert figure.get_figheight() < 4
+
+
+def test_the_layerwise_figure_says_what_it_has_no_pair_of(frame, study):
+    frozen = (frame["hp_layerwise"] == True) & (frame["dataset"] == "pubmed")  # noqa: E712
+    figure = layerwise(frame[~(frozen & (frame["level"] == "edge"))], study)
+    assert len(_gains(panels(figure)["pubmed"])) == 2
+    assert len(_gains(panels(figure)["facebook"])) == 3
+    foot = figure.get_supxlabel().replace("\n", " ")
+    assert "not shown: ProGAP-EDP layer-wise on pubmed (no result in rows.csv)" in foot
+    # Means of two have no interval, and few seeds a small marker.
+    few = layerwise(frame[frame["seed"] < 2], study)
+    assert not any(isinstance(one, LineCollection) for ax in few.axes for one in ax.collections)
+    assert "small markers: fewer than 5" in few.get_supxlabel().replace("\n", " ")
+
+
+def test_a_method_has_its_colour_where_no_epsilon_is_told_by_it(frame, study):
+    own = to_rgb(style.method_style("progap")[0])
+    curves = figure3(frame, study)
+    for ax in panels(curves).values():
+        drawn = [line for line in ax.get_lines() if not line.get_label().startswith("_")]
+        assert len(drawn) == 2 and {to_rgb(line.get_color()) for line in drawn} == {own}
+    for ax in panels(layerwise(frame, study)).values():
+        assert {to_rgb(one.get_edgecolor()[0][:3]) for one in ax.collections} == {own}
+    # Two ε in a panel are told apart.
+    node = (frame["level"] == "node") & (frame["hp_history"] == True)  # noqa: E712
+    more = pd.concat([frame, frame[node].assign(epsilon="4")], ignore_index=True)
+    asked = [spec | {"epsilon": ["4", "8"]} if spec["level"] == "node" else spec
+             for spec in study["experiments"]["convergence"]]  # fmt: skip
+    wider = study | {"experiments": study["experiments"] | {"convergence": asked}}
+    ax = panels(figure3(more, wider))["pubmed, node level"]
+    colours = {line.get_label(): to_rgb(line.get_color()) for line in ax.get_lines()}
+    assert colours["validation, 4"] != colours["validation, 8"] == colours["training, 8"]
 
 
 @pytest.mark.parametrize("name", [n for n in figures.figures() if n.startswith("progap")])

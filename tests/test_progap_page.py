@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from matplotlib.collections import LineCollection
 
+from graphdp import redraw
 from graphdp.methods.progap import page
 
 ROOT = Path(__file__).parent.parent
@@ -212,3 +214,16 @@ def test_layer_by_layer_stands_beside_progressive():
     halves = [(*intervals[0:3], *intervals[6:9]), (*intervals[3:6], *intervals[9:12])]
     assert sum(one[1] < other[0] for one, other in zip(*halves, strict=True)) == 3
     assert "is the better in each of these cells by the means, in three of six by more" in SAID
+    # The picture: intervals of differences by seed.
+    drawn = [
+        one.get_segments()[0][:, 0]
+        for ax in redraw.figure_of("progap-layerwise.png").axes
+        for one in ax.collections
+        if isinstance(one, LineCollection)
+    ]
+    same = [one[1] < other[0] for one, other in zip(*halves, strict=True)]
+    order = [1, 2, 0]  # of the table's columns: edge, node, none
+    assert len(drawn) == 6
+    above = [low > 0 for low, _ in drawn]
+    assert [above[place] for place in order] + [above[3 + place] for place in order] == same
+    assert "(of the differences by seed, in the picture, the same three lie above 0)" in SAID

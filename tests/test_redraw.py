@@ -13,7 +13,8 @@ from PIL import Image
 from graphdp import io, redraw
 from graphdp.errors import GraphDPError
 from graphdp.methods.dpa import paper_tables
-from graphdp.paper import shipped
+from graphdp.paper import shipped, style
+from graphdp.paper.figures import figures
 from graphdp.paper.tables import tables
 
 ROOT = Path(__file__).parent.parent
@@ -350,12 +351,82 @@ def test_a_file_that_nothing_names_is_refused(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", redraw.shipped()["figures"])
-def test_figures_are_drawn_again_byte_for_byte(name, tmp_path):
+def test_figures_are_drawn_again_byte_for_byte(name, tmp_path, monkeypatch):
+    """And none has a footnote of more than two lines."""
+    drawn, own = [], redraw.figure_of
+    monkeypatch.setattr(redraw, "figure_of", lambda name: drawn.append(own(name)) or drawn[-1])
     redraw.draw(name, tmp_path)
+    (figure,) = drawn
+    assert figure.get_supxlabel().count("\n") <= 1
     same = (tmp_path / name).read_bytes() == (shipped.FOLDER / name).read_bytes()
     assert same, f"{name} is not what its rows give: run `make redraw`"
     with Image.open(tmp_path / name) as picture:
         assert picture.mode == "P" and picture.width > 900
+
+
+def _claims_of(figure):
+    """What a footnote and its caption say, and the footnote alone."""
+    foot = figure.get_supxlabel()
+    assert foot.count("\n") <= 1
+    foot = foot.replace("\n", " ")
+    return f"{foot}; {style.beside(figure)}", foot
+
+
+def test_the_claims_of_the_central_methods_stand_in_two_lines():
+    """Eleven lines with five pairs of basis and adjacency, by hand."""
+    _, foot = _claims_of(redraw.figure_of("dpa-central.png"))
+    assert foot == (
+        "as published, refuted under participant: DPA-GNN, HeterPoisson-SML, under "
+        "node_add_remove: Naive DP-SGD, GAP; as implemented, refuted under node_replace: DPDGC; "
+        "corrected, conditional under participant: DPA-GNN, MLP, GAP, ProGAP, HeterPoisson, under "
+        "node_replace: DPDGC"
+    )
+
+
+@pytest.mark.parametrize("graph", ["cora", "computers", "berkeley13-connected"])
+def test_of_one_graph_the_claims_that_have_no_room_below_stand_beside(graph):
+    context = shipped.shipped_context("config/papers/dpdgc.yaml", [graph])
+    rows = shipped.shipped_rows("dpdgc-rows.csv.gz")
+    told, foot = _claims_of(figures()["dpdgc_table2"].draw(rows, context))
+    assert foot.endswith("; more on ε: caption")
+    sage = "GAP, SAGE as published, proven (edge), refuted (node)"
+    if graph != "cora":  # no SAGE at node level
+        sage = "GAP as published, proven (edge), refuted (node); SAGE as published, proven"
+    for claim in (
+        "adjacency edge_directed / k_neighbor(k) / node_replace",
+        "DPDGC corrected, proven (edge), conditional (k, node)",
+        "DPDGC as implemented, refuted",
+        *sage.split("; "),
+        "MLP as published, conditional",
+        "MLP at edge level: ε = 0",
+    ):
+        assert claim in told.split("; "), claim
+
+
+def test_no_panel_of_readmes_picture_has_a_label_of_three_lines():
+    """And none lacks adjacency, δ, basis or status of its ε, or runs into its neighbour."""
+    figure = redraw.figure_of("results.png")
+    with style.theme():
+        figure.draw_without_rendering()
+    holds = "what holds: corrected, conditional"
+    said = {
+        "GAP, berkeley13": [
+            "edge: edge_directed, δ = 1e-7, as published, proven;", "node: node_add_remove;",
+            "participant: ", "both δ = 1e-5;", holds,
+        ],
+        "DPDGC": ["node_replace;", "δ = 1e-4, Pubmed and Computers 1e-5;", holds],
+        "HeterPoisson (PNPiGNNs)": ["participant;", "δ = N^-1.1;", holds],
+        "DPA-GNN": ["participant;", "δ = 1e-5, in the claim for each of two streams;", holds],
+    }  # fmt: skip
+    assert [ax.get_title() for ax in figure.axes] == list(said)
+    for ax in figure.axes:
+        label = ax.get_xlabel()
+        assert label.count("\n") <= 1 and label.startswith("target ε"), label
+        for words in said[ax.get_title()]:
+            assert words in label.replace("\n", " "), words
+    for line in (figure.axes[:2], figure.axes[2:]):
+        left, right = (ax.xaxis.label.get_window_extent() for ax in line)
+        assert left.x0 >= 0 and left.x1 < right.x0 and right.x1 <= figure.bbox.x1
 
 
 @pytest.mark.parametrize("name", sorted(redraw.shipped()["figures"]))

@@ -22,6 +22,7 @@ from types import ModuleType
 from typing import Any
 
 import pandas as pd
+from matplotlib.figure import Figure
 from PIL import Image
 
 from graphdp import io, noise
@@ -73,17 +74,20 @@ def draw(name: str, folder: Path = FOLDER) -> None:
 
     Raises `GraphDPError` if none has that name.
     """
+    style.save_small(figure_of(name), folder / name)
+
+
+def figure_of(name: str) -> Figure:
+    """A figure of `shipped.yaml`, by its file's name. Raises `GraphDPError` if none has that."""
     said = shipped(drawn=False)
     entry = known(name, said["figures"], "shipped figure")
     if "audits" in entry:
-        figure = outcomes.draw(outcomes.shipped(entry["method"]))
-    elif "panels" in entry:
-        figure = overview.draw([page(method).overview() for method in entry["panels"]])
-    else:
-        context = shipped_context(said["rows"][entry["rows"]], entry["datasets"])
-        drawing = known(entry["figure"], figures(), "figure")
-        figure = drawing.draw(shipped_rows(entry["rows"]), context)
-    style.save_small(figure, folder / name)
+        return outcomes.draw(outcomes.shipped(entry["method"]))
+    if "panels" in entry:
+        return overview.draw([page(method).overview() for method in entry["panels"]])
+    context = shipped_context(said["rows"][entry["rows"]], entry["datasets"])
+    drawing = known(entry["figure"], figures(), "figure")
+    return drawing.draw(shipped_rows(entry["rows"]), context)
 
 
 def page(method: str) -> ModuleType:

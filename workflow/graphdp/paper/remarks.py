@@ -61,7 +61,7 @@ def _deltas(private: pd.DataFrame, label: str, places: pd.Series | None) -> str:
 
 def claims(cells: pd.DataFrame) -> list[str]:
     """The adjacencies of cells, then by basis and status of their ε the methods that have it.
-    Where cells of one kind of level have several, each adjacency stands with its methods."""
+    Where cells of one kind of level have several adjacencies, each stands with its methods."""
     private = cells[cells["level"].map(is_private).astype(bool)]
     under = private["adjacency"].map(lambda name: re.sub(r"\(\d+\)", "(k)", name))
     mixed = under.groupby(private["level"].map(level_kind)).nunique().max() > 1
@@ -77,19 +77,25 @@ def claims(cells: pd.DataFrame) -> list[str]:
         alike = statuses.get((of, basis, place, level), status) == status
         verdicts = analysed.setdefault((method_name(of if alike else method), basis, place), {})
         verdicts.setdefault(status, {})[level_kind(level)] = None
-    told: dict[str, list[str]] = {}
+    #: verdict -> adjacency -> names
+    told: dict[str, dict[str, list[str]]] = {}
     for (name, basis, place), verdicts in analysed.items():
         # Levels are named where an analysis says one thing of some and another of others.
         words = [
             short_status(status) + (f" ({', '.join(kinds)})" if len(verdicts) > 1 else "")
             for status, kinds in verdicts.items()
         ]
-        where = f" under {place}" if mixed else ""
-        told.setdefault(f"{basis_text(basis)}, {', '.join(words)}{where}", []).append(name)
-    lines = [f"{', '.join(names)} {verdict}" for verdict, names in told.items()]
-    if mixed or not lines:
-        return lines
-    return [f"adjacency {' / '.join(dict.fromkeys(under))}", *lines]
+        verdict = f"{basis_text(basis)}, {', '.join(words)}"
+        told.setdefault(verdict, {}).setdefault(place, []).append(name)
+    if mixed:
+        return [
+            f"{verdict} "
+            + ", ".join(f"under {place}: {', '.join(names)}" for place, names in places.items())
+            for verdict, places in told.items()
+        ]
+    lines = [f"{', '.join(places[''])} {verdict}" for verdict, places in told.items()]
+    adjacencies = f"adjacency {' / '.join(dict.fromkeys(under))}"
+    return [adjacencies, *lines] if lines else []
 
 
 def weights_alone(shown: pd.DataFrame) -> list[str]:

@@ -28,6 +28,8 @@ _DPI = 160
 #: Of a PNG in the repository.
 _COLOURS = 256
 _FOOTNOTE_LINES = 2
+#: Stands for claims that do not fit: what is below a picture must not look like all of its labels.
+_MORE_CLAIMS = "more on ε: caption"
 
 _SETTINGS = {
     "font.family": "DejaVu Sans",
@@ -104,21 +106,24 @@ def titled_panels(titles: Sequence[str]) -> tuple[Figure, list[list], list]:
 
 
 def footnote(figure: Figure, said: Sequence[str], also: Sequence[str] = ()) -> int:
-    """Write what is `said` below all panels, and of `also` the first phrases that fit into two
-    lines with it; the others stand beside the figure (`beside`). Returns the number of lines."""
+    """Write below all panels, in two lines at most, the first phrases that fit of what is `said`
+    of ε and then of `also`; the others stand beside the figure (`beside`), which the footnote tells
+    of claims. Returns the number of lines."""
     width = int(69 * figure.get_figwidth() / PANEL_WIDTH)
+    phrases = [*said, *also]
 
-    def lines(phrases: Sequence[str]) -> list[str]:
-        return textwrap.wrap("; ".join(phrases), width, break_on_hyphens=False)
+    def lines(count: int) -> list[str]:
+        below = phrases[:count] + [_MORE_CLAIMS] * (count < len(said))
+        return textwrap.wrap("; ".join(below), width, break_on_hyphens=False)
 
-    below, rest = list(said), list(also)
-    while rest and len(lines([*below, rest[0]])) <= _FOOTNOTE_LINES:
-        below.append(rest.pop(0))
-    if below:
-        text = "\n".join(lines(below))
+    count = len(phrases)
+    while count and len(lines(count)) > _FOOTNOTE_LINES:
+        count -= 1
+    if phrases:
+        text = "\n".join(lines(count))
         figure.supxlabel(text, fontsize=7.5, color="0.35", x=0.01, ha="left")
-    figure.set_label("; ".join(rest))
-    return len(lines(below))
+    figure.set_label("; ".join(phrases[count:]))
+    return len(lines(count))
 
 
 def beside(figure: Figure) -> str:

@@ -186,9 +186,8 @@ def overview() -> Panel:
             ],
             columns=["place", "kind", "mean", "low", "high"],
         ),
-        "target ε; edge: edge_directed, δ = 1e-7, as published, proven;\n"
-        "node: node_add_remove; participant: the models of the claim for a node;\n"
-        "of both δ = 1e-5, and what holds is corrected, conditional",
+        "target ε; edge: edge_directed, δ = 1e-7, as published, proven; node: node_add_remove;\n"
+        "participant: the models of that claim; both δ = 1e-5; what holds: corrected, conditional",
     )
 
 
