@@ -58,14 +58,15 @@ PAPERS = {
     "dpdgc": (
         ["cora"],
         ("accuracy", "scorecard", "dpdgc_table2", "orderings"),
-        "dpdgc_table2",
+        # One of the figures has nothing of Cora.
+        ("dpdgc_table2", "dpdgc_figure3a", "scorecard"),
         COMMAND,
     ),
     # Its first tables have no column of accuracies, and the page six graphs beside one another.
     "gap": (
         ["cora", "berkeley13", "pubmed"],
         ("table2", "table3", "accuracy", "scorecard", "orderings", "attack_orderings"),
-        "figure6",
+        ("figure6",),
         "snakemake --cores 1 all --configfile config/papers/gap.yaml --config "
         "known_rows=[workflow/report/gap-rows.csv.gz,workflow/report/gap-attacks.csv.gz] "
         "train=false datasets=[cora,berkeley13,pubmed] mirror=/a/folder/with/the/files/of/graphs",
@@ -75,7 +76,7 @@ PAPERS = {
 
 def _made(paper, folder):
     """A paper's report of its shipped rows, with statements of an edge and of a node."""
-    datasets, names, figure, command = PAPERS[paper]
+    datasets, names, figures, command = PAPERS[paper]
     mine = shipped_rows(f"{paper}-rows.csv.gz").query("dataset in @datasets")
     rows.write_rows(mine.reset_index(drop=True), folder / "rows.csv")
     attacks = {}
@@ -93,7 +94,7 @@ def _made(paper, folder):
         {"rows": folder / "rows.csv", **attacks},
         shipped_context(f"config/papers/{paper}.yaml", datasets),
         [f"{folder}/{name}.{kind}" for name in names for kind in ("csv", "md", "tex")],
-        [f"{folder}/{figure}.{kind}" for kind in ("svg", "png")],
+        [f"{folder}/{figure}.{kind}" for figure in figures for kind in ("svg", "png")],
         folder / "report.html",
         [folder / "statements/cora"],
         command,
@@ -220,6 +221,16 @@ def test_a_table_without_a_line_says_why(tmp_path):
         assert f'<p class="empty">{told[name]}</p>' in page
     part = page[page.index('<section id="tables">') : page.index('<section id="privacy">')]
     assert "<table" not in part
+
+
+def test_a_figure_that_shows_nothing_is_a_line_of_text_with_the_reason(report):
+    page = report.read_text()
+    figures = re.findall(r"<figure>.*?</figure>", page, re.DOTALL)
+    assert len(figures) == page.count("<svg ") == 2
+    assert not any("Figure 3a" in figure for figure in figures)
+    told = '<p class="empty"><strong>DPDGC Figure 3a.</strong> No results: not requested in this '
+    assert f"{told}run.</p>" in page
+    assert (report.parent / "dpdgc_figure3a.png").exists()
 
 
 def test_only_a_word_of_more_than_20_letters_may_break():

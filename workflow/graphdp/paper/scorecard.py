@@ -141,6 +141,7 @@ def _verdicts(ax: Axes, orderings: pd.DataFrame, claims: pd.DataFrame) -> None:
     if orderings.empty:
         ax.text(0.5, 0.5, "no ordering to check", transform=ax.transAxes, ha="center", color="0.35")
         ax.set_axis_off()
+        style.say_nothing(ax, "no ordering to check")
         return
     tokens = sorted(set(orderings["epsilon"]), key=float)
     for y, (level, claim, dataset) in enumerate(claims.itertuples(index=False)):
