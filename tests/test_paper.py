@@ -536,6 +536,7 @@ def test_tables_are_written_and_never_print_a_bare_epsilon(tmp_path, written, st
     tables.build_table(name, written, study, *paths)
     tidy = tables.read_csv(paths[0], name)
     pd.testing.assert_frame_equal(tidy, table.make(table.read(written), study), check_exact=True)
+    assert all(table.show(tidy).cells.columns)  # a head without a word is a button without a name
     markdown, latex = (path.read_text(encoding="utf-8") for path in paths[1:])
     for text in (markdown, latex):
         assert not BARE.search(text)

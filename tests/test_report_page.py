@@ -223,6 +223,14 @@ def test_a_table_without_a_line_says_why(tmp_path):
     assert "<table" not in part
 
 
+def test_each_column_has_a_name(report):
+    """It is a button, a choice of what to sort by and, on a narrow page, a line's label."""
+    page = report.read_text()
+    assert page.count('<th scope="col">') > 20
+    assert '<th scope="col"></th>' not in page and 'data-label=""' not in page
+    assert page.count('data-label="level">') > 20
+
+
 def test_a_figure_that_shows_nothing_is_a_line_of_text_with_the_reason(report):
     page = report.read_text()
     figures = re.findall(r"<figure>.*?</figure>", page, re.DOTALL)
