@@ -543,7 +543,8 @@ def test_the_report_says_what_ran_and_what_each_epsilon_means(page):
         "dataset not available: no <network>",
         "method not yet part of the pipeline",
         "76.3 ± 0.21",
-        "claimed ε = 8 (node level, as published, δ = 1e-5; refuted, no guarantee)",
+        "claimed ε = 8 (node level, as published, node_add_remove, δ = 1e-5; refuted, no "
+        "guarantee)",
     ):
         assert words in text, words
     bare = re.search(

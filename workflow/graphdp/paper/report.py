@@ -15,6 +15,7 @@ import pandas as pd
 
 from graphdp import io
 from graphdp.paper import labels
+from graphdp.paper.accuracy_words import claim_label
 from graphdp.paper.cells import known
 from graphdp.paper.figures import figures as known_figures
 from graphdp.paper.markdown import has_long_word, to_html
@@ -312,8 +313,8 @@ def _calibration(calibrations: list[Mapping]) -> pd.DataFrame:
                     entry.get("basis") or "",
                     [] if delta is None else [float(delta)],
                     entry.get("status") or "",
+                    entry.get("adjacency") or "",
                 ),
-                "adjacency": (entry.get("adjacency") or "").replace("_", " "),
                 "setting": ", ".join(f"{k} {v}" for k, v in sorted(setting.items())),
                 "noise multiplier": value(entry.get("noise_multiplier")),
                 "same ε as accounted": value(entry.get("epsilon_accounted")),
@@ -330,13 +331,7 @@ def _missing(missing: pd.DataFrame) -> pd.DataFrame:
         {
             "dataset": cell["dataset"],
             "method": labels.method_label(cell["method"], cell["level"]),
-            "privacy": labels.epsilon_label(
-                cell["level"],
-                cell["epsilon"],
-                cell["epsilon_basis"],
-                [cell["delta"]],
-                cell["epsilon_status"],
-            ),
+            "privacy": claim_label([cell]),
             "reason": cell["missing_reason"],
         }
         for cell in missing.to_dict("records")
