@@ -174,8 +174,8 @@ def test_table_and_figure_say_what_each_epsilon_is(results, tmp_path):
         .any(axis=None)
     )
     text = paths["md"].read_text()
-    assert "ε = 4 (edge level, as published, δ = 1e-6), edge_directed" in text
-    assert "claimed ε = 8 (node level, as published, δ = 1e-5; refuted" in text
+    assert "ε = 4 (edge level, as published, edge_directed, δ = 1e-6; proven)" in text
+    assert "claimed ε = 8 (node level, as published, node_add_remove, δ = 1e-5; refuted" in text
     assert "UNEXPECTED" in text and text.count("95 %") >= len(results)
     again = tmp_path / "again.svg"
     report.write(results, **paths | {"svg": again})

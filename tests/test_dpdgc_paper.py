@@ -275,6 +275,7 @@ def test_table_2_has_both_columns_and_the_printed_numbers_stand_beside_the_offic
     assert "DPDGC-N1 (its code)" in text and "DPDGC-N1 " in text
     assert "claimed ε = 16 (1-neighbour level, as implemented" in text
     assert "refuted, no guarantee" in text
+    assert "k_neighbor(1), δ = 1e-5; conditional" in text
 
 
 def test_table_2_shows_the_baselines_beside_what_is_printed(frame, context):
@@ -359,7 +360,9 @@ def test_claims_compare_levels_and_are_about_their_own_datasets(frame, context):
     assert list(about["dataset"]) == ["cora"] and list(about["verdict"]) == ["missing"]
     figure = scorecard.scorecard_figure(frame, own)
     labels_shown = [t.get_text() for t in figure.axes[1].get_yticklabels()]
-    assert "DPDGC at k = 1 no worse than at k = 5 (1-neighbour level), cora" in labels_shown
+    assert (
+        "DPDGC at k = 1 no worse than at k = 5\ncora, 1-neighbour level, δ = 1e-5" in labels_shown
+    )
 
 
 def test_labels_of_k_neighbour_levels():

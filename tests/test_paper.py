@@ -536,6 +536,7 @@ def test_tables_are_written_and_never_print_a_bare_epsilon(tmp_path, written, st
     tables.build_table(name, written, study, *paths)
     tidy = tables.read_csv(paths[0], name)
     pd.testing.assert_frame_equal(tidy, table.make(table.read(written), study), check_exact=True)
+    assert all(table.show(tidy).cells.columns)  # a head without a word is a button without a name
     markdown, latex = (path.read_text(encoding="utf-8") for path in paths[1:])
     for text in (markdown, latex):
         assert not BARE.search(text)
@@ -546,14 +547,14 @@ def test_tables_are_written_and_never_print_a_bare_epsilon(tmp_path, written, st
         assert columns <= set(tidy.columns)
         for word in ("as published", "δ = 1e-7", "node_add_remove", "refuted", "proven"):
             assert word in markdown
-        assert "claimed ε = 8 (node level, as published, δ = 1e-5; refuted" in markdown
+        assert "claimed ε = 8 (node level, as published, node_add_remove, δ = 1e-5; ref" in markdown
         line = _line(tidy, "pubmed", "gap", "edge", "4")
         assert line["epsilon_as_published"] == "4, proven"
         assert line["epsilon_corrected_edge_undirected"] == "6, conditional"
         line = _line(tidy, "pubmed", "gap", "node", "8")
         assert line["epsilon_as_published"] == "none"  # refuted
         assert "| ε corrected, participant" in markdown
-        assert r"claimed $\varepsilon$ = 8 (node level, as published, $\delta$ = 1e-5" in latex
+        assert r"claimed $\varepsilon$ = 8 (node level, as published, node\_add\_remove, " in latex
         assert r"no\_network \& no mirror" in latex
     if len(tidy):
         assert r"\toprule" in latex and r"\bottomrule" in latex
@@ -590,14 +591,24 @@ def test_tables_of_a_study_without_any_result(tmp_path):
 
 
 def test_labels_say_what_an_epsilon_is():
-    assert labels.epsilon_label("edge", "4", "as_published", [1e-7], "proven") == (
-        "ε = 4 (edge level, as published, δ = 1e-7)"
+    edge = "edge", "4", "as_published", [1e-7], "proven"
+    assert labels.epsilon_label(*edge, "edge_directed") == (
+        "ε = 4 (edge level, as published, edge_directed, δ = 1e-7; proven)"
     )
-    assert labels.epsilon_label("node", "8", "as_published", [1e-5, 1e-4], "refuted") == (
-        "claimed ε = 8 (node level, as published, δ = 1e-5 to 1e-4; refuted, no guarantee)"
+    node = "node", "8", "as_published", [1e-5, 1e-4], "refuted"
+    assert labels.epsilon_label(*node, "node_replace") == (
+        "claimed ε = 8 (node level, as published, node_replace, δ = 1e-5 to 1e-4; refuted, no "
+        "guarantee)"
     )
-    assert labels.epsilon_label("node", "8", "corrected", [2.5e-6], "conditional") == (
-        "ε = 8 (node level, corrected, δ = 2.5e-6; conditional)"
+    assert labels.epsilon_label(
+        "node", "8", "corrected", [2.5e-6], "conditional", "participant"
+    ) == ("ε = 8 (node level, corrected, participant, δ = 2.5e-6; conditional)")
+    # Of a printed number whose claim nobody looked at, and of noise that nobody calibrated.
+    assert labels.epsilon_label("edge", "4") == (
+        "ε = 4 (edge level, as published; status not stated)"
+    )
+    assert labels.epsilon_label("k5", "16", "not_calibrated") == (
+        "ε = 16 (5-neighbour level, not calibrated)"
     )
     assert labels.method_label("gap", "none") == "GAP-∞"
     assert labels.method_label("mlp", "edge") == "MLP"

@@ -372,14 +372,33 @@ def test_a_figure_without_data_says_what_is_missing(frame, name):
     figure = figures.figures()[name].draw(frame, absent)
     texts = _texts(figure)
     assert any("no results: dataset not available: no" in t.replace("\n", " ") for t in texts)
+    assert style.why_nothing(figure) == "no results: dataset not available: no network"
     unasked = context(datasets=("pubmed",))
     unasked["experiments"] = {}
-    texts = _texts(figures.figures()[name].draw(frame, unasked))
+    figure = figures.figures()[name].draw(frame, unasked)
+    texts = _texts(figure)
     assert "no results: not requested in this run" in [t.replace("\n", " ") for t in texts]
+    assert style.why_nothing(figure) == "no results: not requested in this run"
     nothing = context(datasets=())
     assert any(
         "no dataset" in text for text in _texts(figures.figures()[name].draw(frame, nothing))
     )
+
+
+def test_a_figure_shows_nothing_only_if_each_of_its_panels_does(frame, study):
+    assert style.why_nothing(accuracy_figure(frame, study)) == ""
+    other = context(datasets=("facebook", "reddit"), unavailable={"amazon": "no network"})
+    other["experiments"]["accuracy"] = [
+        spec for spec in other["experiments"]["accuracy"] if spec["level"] == "edge"
+    ]
+    partly = accuracy_figure(frame, other)
+    assert any("no results" in text for text in _texts(partly))
+    assert style.why_nothing(partly) == ""
+    why = style.why_nothing(accuracy_figure(frame.iloc[:0], other))
+    assert "facebook, edge level, reddit, edge level: no results: no result in rows.csv" in why
+    assert "amazon, edge level: no results: dataset not available: no network" in why
+    none = figures.figures()["scorecard"].draw(frame.iloc[:0], context(datasets=()))
+    assert style.why_nothing(none) == "no ordering to check"
 
 
 @pytest.mark.parametrize(
@@ -537,7 +556,8 @@ def test_the_report_says_what_ran_and_what_each_epsilon_means(page):
         "dataset not available: no <network>",
         "method not yet part of the pipeline",
         "76.3 ± 0.21",
-        "claimed ε = 8 (node level, as published, δ = 1e-5; refuted, no guarantee)",
+        "claimed ε = 8 (node level, as published, node_add_remove, δ = 1e-5; refuted, no "
+        "guarantee)",
     ):
         assert words in text, words
     bare = re.search(

@@ -201,6 +201,75 @@ def test_the_figure_shows_one_square_per_ordering_and_one_point_per_printed_cell
     assert len(only.lines) == len(orderings.orderings_table(others, study))
 
 
+def test_each_line_of_the_figure_has_delta_and_all_else_of_its_epsilon_stands_below(frame, study):
+    figure = scorecard.scorecard_figure(frame, study)
+    left, right = ([text.get_text() for text in ax.get_yticklabels()] for ax in figure.axes)
+    assert "facebook, GAP-EDP, ε = 4, δ = 1e-7" in left
+    assert "facebook, GAP-NDP, claimed ε = 8, δ = 1e-5" in left
+    assert "facebook, MLP-DP, ε = 8, δ = 1e-5" in left
+    assert "facebook, GAP-∞, no privacy" in left and "facebook, MLP, ε = 0, reads no edge" in left
+    assert "the encoder helps GAP\nfacebook, edge level, δ = 1e-7" in right
+    assert "GAP on par with MLP-DP or better\nfacebook, node level, δ = 1e-5" in right
+    # One graph is not there: of its lines there is no δ.
+    assert "the encoder helps GAP\namazon, edge level" in right
+    below = figure.get_supxlabel().replace("\n", " ")
+    for words in (
+        "adjacency edge_directed / node_add_remove",
+        "GAP as published, proven (edge), refuted (node)",
+        "MLP as published, conditional",
+        "refuted: no guarantee",
+    ):
+        assert words in below
+    # So where the orderings have the figure to themselves.
+    only = scorecard.scorecard_figure(frame[frame["dataset"] == "berkeley13"], study)
+    assert len(only.axes) == 1
+    assert "GAP as published, proven (edge), refuted (node)" in only.get_supxlabel()
+
+
+def test_where_an_ordering_fails_the_claims_of_both_sides_stand():
+    claimed = {
+        "basis": "as_published", "adjacency": "node_add_remove", "delta": 1e-5, "mean": 60.0,
+    }  # fmt: skip
+    sides = {
+        "higher": claimed | {"status": "refuted"},
+        "lower": claimed | {"status": "conditional"},
+    }
+    line = {f"{side}_{name}": one[name] for side, one in sides.items() for name in one}
+    line |= {
+        "claim": "GAP on par with MLP-DP or better", "level": "node", "dataset": "pubmed",
+        "higher": "gap", "lower": "mlp", "verdict": "fails", "missing_reason": "",
+    }  # fmt: skip
+    lines = [line | {"epsilon": epsilon} for epsilon in ("1", "2", "4")]
+    lines[2] |= {"lower_delta": 1e-6}
+    (told,) = orderings.show_orderings(pd.DataFrame(lines)).cells["fails at"]
+    both = "GAP-NDP: as published, node_add_remove, δ = 1e-5, refuted, no guarantee; MLP-DP: "
+    assert told == (
+        f"target ε 1, 2 (node level; {both}as published, node_add_remove, δ = 1e-5, conditional); "
+        f"target ε 4 (node level; {both}as published, node_add_remove, δ = 1e-6, conditional)"
+    )
+    # What has no ε, and a number, claim nothing.
+    encoder = line | {"level": "edge", "epsilon": "1", "lower": "mlp"}
+    encoder |= {"higher_adjacency": "edge_directed", "higher_status": "proven"}
+    (told,) = orderings.show_orderings(pd.DataFrame([encoder])).cells["fails at"]
+    assert told == (
+        "target ε 1 (edge level; GAP-EDP: as published, edge_directed, δ = 1e-5, proven; "
+        "MLP: reads no edge)"
+    )
+    free = line | {"level": "none", "epsilon": "inf", "lower": "50"}
+    (told,) = orderings.show_orderings(pd.DataFrame([free])).cells["fails at"]
+    assert told == "no privacy"
+
+
+def test_the_sides_of_an_ordering_have_the_claims_of_their_rows(frame, study):
+    table = orderings.orderings_table(frame, study)
+    cells = orderings.claimed_cells(table[table["claim"] == "GAP on par with MLP-DP or better"])
+    assert set(cells["method"]) == {"gap", "mlp"} and set(cells["epsilon"]) == {"2", "8"}
+    for cell in cells.to_dict("records"):
+        of = frame[np.logical_and.reduce([frame[name] == cell[name] for name in select.CELL])]
+        for name in ("epsilon_basis", "adjacency", "epsilon_status", "delta"):
+            assert set(of[name]) == {cell[name]}
+
+
 def test_every_papers_orderings_name_levels_and_relations_that_exist():
     path = PUBLISHED.with_name("orderings.csv")
     for paper in ("gap", "progap", "dpdgc"):

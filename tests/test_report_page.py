@@ -58,14 +58,15 @@ PAPERS = {
     "dpdgc": (
         ["cora"],
         ("accuracy", "scorecard", "dpdgc_table2", "orderings"),
-        "dpdgc_table2",
+        # One of the figures has nothing of Cora.
+        ("dpdgc_table2", "dpdgc_figure3a", "scorecard"),
         COMMAND,
     ),
     # Its first tables have no column of accuracies, and the page six graphs beside one another.
     "gap": (
         ["cora", "berkeley13", "pubmed"],
         ("table2", "table3", "accuracy", "scorecard", "orderings", "attack_orderings"),
-        "figure6",
+        ("figure6",),
         "snakemake --cores 1 all --configfile config/papers/gap.yaml --config "
         "known_rows=[workflow/report/gap-rows.csv.gz,workflow/report/gap-attacks.csv.gz] "
         "train=false datasets=[cora,berkeley13,pubmed] mirror=/a/folder/with/the/files/of/graphs",
@@ -75,7 +76,7 @@ PAPERS = {
 
 def _made(paper, folder):
     """A paper's report of its shipped rows, with statements of an edge and of a node."""
-    datasets, names, figure, command = PAPERS[paper]
+    datasets, names, figures, command = PAPERS[paper]
     mine = shipped_rows(f"{paper}-rows.csv.gz").query("dataset in @datasets")
     rows.write_rows(mine.reset_index(drop=True), folder / "rows.csv")
     attacks = {}
@@ -93,7 +94,7 @@ def _made(paper, folder):
         {"rows": folder / "rows.csv", **attacks},
         shipped_context(f"config/papers/{paper}.yaml", datasets),
         [f"{folder}/{name}.{kind}" for name in names for kind in ("csv", "md", "tex")],
-        [f"{folder}/{figure}.{kind}" for kind in ("svg", "png")],
+        [f"{folder}/{figure}.{kind}" for figure in figures for kind in ("svg", "png")],
         folder / "report.html",
         [folder / "statements/cora"],
         command,
@@ -222,6 +223,48 @@ def test_a_table_without_a_line_says_why(tmp_path):
     assert "<table" not in part
 
 
+#: The label of an ε that is somebody's: its level, basis, adjacency, δ and status.
+LABEL = re.compile(
+    r"(claimed )?ε = [\d.]+ \((edge|node|\d+-neighbour) level, "
+    r"(as published|as implemented|corrected), "
+    r"(edge|node|k|participant)[\w()]*, δ = [^;]+; (proven|conditional|refuted, no guarantee)\)"
+)
+
+
+def test_each_cell_of_a_table_says_all_of_its_epsilon(report):
+    # Of what is missing nothing more is known than the paper's number.
+    page = report.read_text().partition('<section id="missing">')[0]
+    cells = re.findall(r'<td data-label="privacy"[^>]*>([^<]*)</td>', page)
+    private = [one for one in cells if not one.startswith(("ε = ∞ (no privacy)", "ε = 0 ("))]
+    assert len(private) > 40
+    assert [one for one in private if not LABEL.fullmatch(one)] == []
+    refuted = [one for one in private if "refuted" in one]
+    assert refuted and all(one.startswith("claimed ") for one in refuted)
+    fails = [one for one in re.findall(r'<td data-label="fails at"[^>]*>([^<]*)</td>', page) if one]
+    assert fails == [
+        "target ε 16 (1-neighbour level; MLP-DP: as published, node_replace, δ = 1e-4, "
+        "conditional; DPDGC-N1: corrected, k_neighbor(1), δ = 1e-4, conditional)"
+    ]
+
+
+def test_each_column_has_a_name(report):
+    """It is a button, a choice of what to sort by and, on a narrow page, a line's label."""
+    page = report.read_text()
+    assert page.count('<th scope="col">') > 20
+    assert '<th scope="col"></th>' not in page and 'data-label=""' not in page
+    assert page.count('data-label="level">') > 20
+
+
+def test_a_figure_that_shows_nothing_is_a_line_of_text_with_the_reason(report):
+    page = report.read_text()
+    figures = re.findall(r"<figure>.*?</figure>", page, re.DOTALL)
+    assert len(figures) == page.count("<svg ") == 2
+    assert not any("Figure 3a" in figure for figure in figures)
+    told = '<p class="empty"><strong>DPDGC Figure 3a.</strong> No results: not requested in this '
+    assert f"{told}run.</p>" in page
+    assert (report.parent / "dpdgc_figure3a.png").exists()
+
+
 def test_only_a_word_of_more_than_20_letters_may_break():
     assert has_long_word("of_a_very_long_word_that_does_not_break")
     assert not has_long_word("node_add_remove, conditional, as_implemented, " + 20 * "a")
@@ -346,14 +389,16 @@ CALIBRATED = {
 }  # fmt: skip
 
 
-CLAIMED = "claimed ε = 8 (node level, as published, δ = 1e-5; refuted, no guarantee)"
+CLAIMED = (
+    "claimed ε = 8 (node level, as published, node_add_remove, δ = 1e-5; refuted, no guarantee)"
+)
 
 
 def test_what_was_calibrated_stands_with_each_accountants_epsilon():
     (line,) = page_of._calibration([CALIBRATED]).to_dict("records")
     assert line == {
         "dataset": "pubmed", "method": "GAP-NDP", "calibrated for": CLAIMED,
-        "adjacency": "node add remove", "setting": "hops 2, max_degree 50",
+        "setting": "hops 2, max_degree 50",
         "noise multiplier": "3.125", "same ε as accounted": "7.75", "by": "autodp",
         "by dp-accounting (RDP)": "7.875",
     }  # fmt: skip

@@ -166,14 +166,14 @@ def show(results: Sequence[Mapping[str, Any]]) -> Printed:
 
 
 def _claim(result: Mapping[str, Any]) -> str:
-    label = epsilon_label(
+    return epsilon_label(
         result["level"],
         f"{result['claimed_epsilon']:.3g}",
         result["basis"],
         [result["delta"]],
         result["status"],
+        result["claimed_adjacency"],
     )
-    return f"{label}, {result['claimed_adjacency']}"
 
 
 def _runs(result: Mapping[str, Any]) -> str:

@@ -27,6 +27,7 @@ def claim_label(records: Sequence[Mapping]) -> str:
         first["epsilon_basis"],
         [r["delta"] for r in claims],
         status,
+        " / ".join(dict.fromkeys(r["adjacency"] for r in claims)),
     )
 
 

@@ -10,8 +10,9 @@ import pandas as pd
 from graphdp import io
 from graphdp.attacks.nodes import ATTACK
 from graphdp.errors import GraphDPError
+from graphdp.paper.accuracy_words import claim_label
 from graphdp.paper.cells import expected_cells, missing_reason, read_published, study_datasets
-from graphdp.paper.labels import epsilon_label, method_label, notes
+from graphdp.paper.labels import method_label, notes
 from graphdp.paper.printing import Printed
 from graphdp.paper.select import CELL, bootstrap_ci
 from graphdp.privacy.protection import canonical_epsilon, whole_nodes
@@ -201,7 +202,7 @@ def show_table3(table: pd.DataFrame) -> Printed:
             {
                 "dataset": line["dataset"],
                 "method": method_label(line["method"], line["level"]),
-                "privacy": _label(line),
+                "privacy": claim_label([line]),
                 "AUC, %": f"missing: {line['missing_reason']}" if missing else _interval(line),
                 "AUC, same model, %": "" if missing else _interval(line, "same_model_"),
                 "accuracy of members, others, %": ""
@@ -229,13 +230,6 @@ def show_table3(table: pd.DataFrame) -> Printed:
         cells,
         tuple(_notes(table)),
     )
-
-
-def _label(line: Mapping) -> str:
-    return epsilon_label(
-        line["level"], line["epsilon"], line["epsilon_basis"], [line["delta"]],
-        line["epsilon_status"],
-    )  # fmt: skip
 
 
 def _interval(line: Mapping, prefix: str = "") -> str:

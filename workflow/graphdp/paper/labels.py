@@ -125,12 +125,14 @@ def reading_order(column: str) -> tuple[bool, str]:
     return column.startswith("epsilon_corrected"), column.replace("published", "")
 
 
-def scope_text(level: str, basis: str = "", deltas: Iterable[float] = ()) -> str:
-    """What stands in the brackets after an ε: level, basis and, where known, δ.
+def scope_text(
+    level: str, basis: str = "", deltas: Iterable[float] = (), adjacent: str = ""
+) -> str:
+    """What stands in the brackets after an ε: level, basis and, where known, adjacency and δ.
 
     Several different δ (a δ follows the size of the graph) are given as their range.
     """
-    parts = [level_text(level), basis_text(basis)]
+    parts = [level_text(level), basis_text(basis), *filter(None, [adjacent])]
     known = sorted({delta for delta in deltas if not math.isnan(delta)})
     if known:
         ends = [delta_text(known[0]), delta_text(known[-1])]
@@ -139,9 +141,15 @@ def scope_text(level: str, basis: str = "", deltas: Iterable[float] = ()) -> str
 
 
 def epsilon_label(
-    level: str, epsilon: str, basis: str = "", deltas: Iterable[float] = (), status: str = ""
+    level: str,
+    epsilon: str,
+    basis: str = "",
+    deltas: Iterable[float] = (),
+    status: str = "",
+    adjacent: str = "",
 ) -> str:
-    """An ε with its label, e.g. "ε = 4 (edge level, as published, δ = 1e-7)".
+    """An ε with its label, e.g. "ε = 4 (edge level, as published, edge_directed, δ = 1e-7;
+    proven)".
 
     A refuted one is printed as a claim: "claimed ε = 8 (...; refuted, no guarantee)".
     """
@@ -150,12 +158,11 @@ def epsilon_label(
     value = "∞" if epsilon == "inf" else epsilon
     if float(epsilon) == 0:
         return f"ε = 0 ({level_text(level)}, the method reads no edges)"
-    scope = scope_text(level, basis, deltas)
-    if status == "refuted":
-        return f"claimed ε = {value} ({scope}; {status_text(status)})"
-    if status == "conditional":
-        return f"ε = {value} ({scope}; conditional)"
-    return f"ε = {value} ({scope})"
+    scope = scope_text(level, basis, deltas, adjacent)
+    if basis == "not_calibrated" and not status:  # nothing is claimed of it
+        return f"ε = {value} ({scope})"
+    claimed = "claimed " if status == "refuted" else ""
+    return f"{claimed}ε = {value} ({scope}; {status_text(status)})"
 
 
 def explain(level: str, adjacent: str, status: str) -> str:

@@ -24,11 +24,17 @@ from graphdp.paper.cells import (
     missing_reason,
     study_datasets,
 )
-from graphdp.paper.labels import edge_free_methods, method_label
+from graphdp.paper.labels import (
+    basis_text,
+    delta_text,
+    edge_free_methods,
+    method_label,
+    status_text,
+)
 from graphdp.paper.printing import Printed
 from graphdp.paper.rows import HYPERPARAMETER_PREFIX
 from graphdp.paper.select import CELL, bootstrap_ci, select_best, summarise
-from graphdp.privacy.protection import edges_alone, is_private
+from graphdp.privacy.protection import edges_alone, is_private, level_text
 
 ORDERINGS_COLUMNS = (
     "paper",
@@ -150,9 +156,11 @@ def orderings_table(rows: pd.DataFrame, context: Mapping) -> pd.DataFrame:
 
     Columns: claim, level, dataset, epsilon, higher, lower, relation, higher_mean, higher_low,
     higher_high, higher_n, lower_mean, lower_low, lower_high (percent), lower_n (models), verdict (a
-    key of `VERDICTS`), missing_reason, source. Each side is the selection of its own settings by
-    validation accuracy. A method that reads no edge stands against every edge-level ε with its
-    ε = 0. Where a claim names datasets or ε (separated by blanks), it is about these alone.
+    key of `VERDICTS`), missing_reason, source, and what is claimed of the ε of each side
+    (higher_basis, higher_adjacency, higher_delta, higher_status, and lower_*). Each side is the
+    selection of its own settings by validation accuracy. A method that reads no edge stands against
+    every edge-level ε with its ε = 0. Where a claim names datasets or ε (separated by blanks), it
+    is about these alone.
     """
     claims = read_orderings(context.get("orderings"), context.get("paper"))
 
@@ -218,6 +226,7 @@ def _judged(
                 within = float(claim["within"] or ABOUT)
                 table.append(line | {"verdict": verdict(line, within)})
     frame = pd.DataFrame(table, columns=list(ORDERING_TEXTS + ORDERING_NUMBERS))
+    frame[list(ORDERING_TEXTS)] = frame[list(ORDERING_TEXTS)].astype(object).fillna("").astype(str)
     frame[list(ORDERING_NUMBERS)] = frame[list(ORDERING_NUMBERS)].astype("float64")
     return frame
 
@@ -237,8 +246,9 @@ def _budgets(asked: Iterable[tuple], dataset: str, claim: Mapping, higher: Side)
 
 def _of_side(
     side: Side, found: Found, dataset: str, level: str, epsilon: str
-) -> tuple[dict[str, float], tuple | None]:
-    """mean, low, high and n of a side, and the cell that is missing, if it is."""
+) -> tuple[dict[str, Any], tuple | None]:
+    """mean, low, high and n of a side, what is claimed of its ε, and the cell that is missing, if
+    it is."""
     columns = {"mean": "mean", "low": "ci_low", "high": "ci_high", "n": "n"}
     if side.number is not None:
         return dict.fromkeys(("mean", "low", "high"), side.number) | {"n": np.inf}, None
@@ -246,7 +256,16 @@ def _of_side(
     ours = found.get(cell)
     if ours is None:
         return dict.fromkeys(columns, np.nan), cell
-    return {name: ours[column] for name, column in columns.items()}, None
+    return {name: ours[column] for name, column in (columns | _CLAIMED).items()}, None
+
+
+#: What is claimed of a side's ε: its name here -> in what is found.
+_CLAIMED = {
+    "basis": "epsilon_basis",
+    "adjacency": "adjacency",
+    "delta": "delta",
+    "status": "epsilon_status",
+}
 
 
 def _cell(dataset: str, side: Side, level: str, epsilon: str) -> tuple:
@@ -283,7 +302,9 @@ def _convergence(rows: pd.DataFrame, setting: Side) -> Found:
         places = [curve_places(json.loads(text))[setting.value] for text in models["curves"]]
         interval = bootstrap_ci(100 * np.array(places))
         line = dict(zip(("mean", "ci_low", "ci_high"), interval, strict=True))
-        found[cell] = line | {"n": len(models)}
+        # As `summarise`: of several δ the weakest is the cell's.
+        line |= {name: models[name].iloc[0] for name in _CLAIMED.values()}
+        found[cell] = line | {"n": len(models), "delta": models["delta"].max()}
     return found
 
 
@@ -316,10 +337,12 @@ ORDERING_NUMBERS = (
     "higher_low",
     "higher_high",
     "higher_n",
+    "higher_delta",
     "lower_mean",
     "lower_low",
     "lower_high",
     "lower_n",
+    "lower_delta",
 )
 ORDERING_TEXTS = (
     "claim",
@@ -332,7 +355,67 @@ ORDERING_TEXTS = (
     "verdict",
     "missing_reason",
     "source",
+    "higher_basis",
+    "higher_adjacency",
+    "higher_status",
+    "lower_basis",
+    "lower_adjacency",
+    "lower_status",
 )
+
+
+def claimed_cells(orderings: pd.DataFrame) -> pd.DataFrame:
+    """The cells with a result that lines of `orderings_table` compare, the higher side first, each
+    with what is claimed of its ε: `CELL`, epsilon_basis, adjacency, epsilon_status, delta."""
+    cells = []
+    for line in orderings.to_dict("records"):
+        for name in ("higher", "lower"):
+            side = Side.of(line[name])
+            if side.number is None and not np.isnan(line[f"{name}_mean"]):
+                cell = _cell(line["dataset"], side, line["level"], line["epsilon"])
+                claimed = {column: line[f"{name}_{own}"] for own, column in _CLAIMED.items()}
+                cells.append(dict(zip(CELL, cell, strict=True)) | claimed)
+    return pd.DataFrame(cells, columns=[*CELL, *_CLAIMED.values()])
+
+
+def _failures(fails: pd.DataFrame) -> str:
+    """At which target ε orderings of one level fail, and what is claimed of it on either side."""
+    found: dict[str, list[str]] = {}
+    for number in range(len(fails)):
+        line = fails.iloc[[number]]
+        found.setdefault(_sides_text(line), []).append(line["epsilon"].item())
+    return "; ".join(
+        f"target ε {', '.join(epsilons)} ({sides})" if sides else "no privacy"
+        for sides, epsilons in found.items()
+    )
+
+
+def _sides_text(line: pd.DataFrame) -> str:
+    """The level of an ordering, and of each side's ε basis, adjacency, δ and status; "" where
+    nothing is private."""
+    level = line["level"].item()
+    if not is_private(level):
+        return ""
+    told: dict[str, dict[str, None]] = {}
+    for cell in claimed_cells(line).to_dict("records"):
+        label = method_label(cell["method"], cell["level"])
+        told.setdefault(_claim_text(cell), {})[label] = None
+    sides = (f"{', '.join(labels)}: {claim}" for claim, labels in told.items())
+    return "; ".join([level_text(level), *sides])
+
+
+def _claim_text(cell: Mapping) -> str:
+    if not is_private(cell["level"]):
+        return "no privacy"
+    if float(cell["epsilon"]) == 0:
+        return "reads no edge"
+    parts = (
+        basis_text(cell["epsilon_basis"]),
+        cell["adjacency"],
+        f"δ = {delta_text(cell['delta'])}",
+        status_text(cell["epsilon_status"]),
+    )
+    return ", ".join(filter(None, parts))
 
 
 def verdict(line: Mapping, within: float = ABOUT) -> str:
@@ -361,7 +444,7 @@ def show_orderings(table: pd.DataFrame) -> Printed:
     for (claim, level, dataset), group in table.groupby(["claim", "level", "dataset"], sort=False):
         counts = group["verdict"].value_counts()
         told = [f"{name}: {counts[name]} of {len(group)}" for name in VERDICTS if name in counts]
-        fails = group[group["verdict"].str.startswith("fails")]["epsilon"]
+        fails = group[group["verdict"].str.startswith("fails")]
         reasons = "; ".join(dict.fromkeys(r for r in group["missing_reason"] if r))
         lines.append(
             {
@@ -370,10 +453,7 @@ def show_orderings(table: pd.DataFrame) -> Printed:
                 "dataset": dataset,
                 "verdicts over the study's ε": "; ".join(told)
                 + (f" ({reasons})" if reasons else ""),
-                "fails at": ", ".join(
-                    f"ε = {e} ({level} level, target)" if is_private(level) else "no privacy"
-                    for e in fails
-                ),
+                "fails at": _failures(fails),
             }
         )
     columns = ["claim", "level", "dataset", "verdicts over the study's ε", "fails at"]

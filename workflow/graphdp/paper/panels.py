@@ -148,6 +148,7 @@ def say_empty(ax: Axes, reason: str) -> None:
 def empty_panel(ax: Axes, reason: str) -> None:
     """A panel that says in words why it shows nothing."""
     say_empty(ax, reason)
+    style.say_nothing(ax, f"no results: {reason}")
     ax.set_yticks([])
     ax.grid(False)
 

@@ -15,6 +15,7 @@ import pandas as pd
 
 from graphdp import io
 from graphdp.paper import labels
+from graphdp.paper.accuracy_words import claim_label
 from graphdp.paper.cells import known
 from graphdp.paper.figures import figures as known_figures
 from graphdp.paper.markdown import has_long_word, to_html
@@ -56,6 +57,8 @@ def build_report(
         figure = known(name, known_figures(), "figure")
         svg = Path(path).read_text(encoding="utf-8")
         drawn[figure.title] = (svg, figure.caption + beside(svg))
+        if why := why_nothing(svg):  # a line of text: an empty picture takes a reader's screen
+            drawn[figure.title] = ("", f"{why[0].upper()}{why[1:]}.")
     gaps = [frame[frame["missing_reason"] != ""] for frame in tidy.values() if "mean" in frame]
     missing = (
         pd.concat(gaps, ignore_index=True).drop_duplicates(list(CELL)) if gaps else pd.DataFrame()
@@ -78,7 +81,8 @@ def render_report(
 ) -> str:
     """The report as HTML text, with everything inline.
 
-    `tables` and `figures` map titles to content, in order; a figure is (SVG text, caption).
+    `tables` and `figures` map titles to content, in order; a figure is (SVG text, caption), or
+    ("", why there is nothing to draw).
     `missing` holds the cells without a result (columns dataset, method, level, epsilon,
     epsilon_basis, adjacency, delta, epsilon_status, missing_reason). statements: name, link and
     parts (settings and HTML, none where it is not to be shown) of each. command: as `build_report`.
@@ -108,7 +112,7 @@ def render_report(
             for name, table in tables.items()
         },
         figures={
-            title: (inline_svg(svg, title.lower().replace(" ", "-"), caption), caption)
+            title: (svg and inline_svg(svg, title.lower().replace(" ", "-"), caption), caption)
             for title, (svg, caption) in figures.items()
         },
         calibration=_calibration(context.get("calibrations", [])),
@@ -119,8 +123,18 @@ def render_report(
 
 def beside(svg: str) -> str:
     """A sentence with what an SVG of `style.save` has no room for, or nothing."""
-    found = re.search(r"<dc:description>(.*?)</dc:description>", svg, re.DOTALL)
-    return f" Of this picture: {html.unescape(found[1])}." if found else ""
+    told = _metadata(svg, "description")
+    return f" Of this picture: {told}." if told else ""
+
+
+def why_nothing(svg: str) -> str:
+    """Why an SVG of `style.save` shows nothing; "" of one that shows something."""
+    return _metadata(svg, "title")
+
+
+def _metadata(svg: str, name: str) -> str:
+    found = re.search(rf"<dc:{name}>(.*?)</dc:{name}>", svg, re.DOTALL)
+    return html.unescape(found[1]) if found else ""
 
 
 def inline_svg(svg: str, name: str, description: str) -> str:
@@ -299,8 +313,8 @@ def _calibration(calibrations: list[Mapping]) -> pd.DataFrame:
                     entry.get("basis") or "",
                     [] if delta is None else [float(delta)],
                     entry.get("status") or "",
+                    entry.get("adjacency") or "",
                 ),
-                "adjacency": (entry.get("adjacency") or "").replace("_", " "),
                 "setting": ", ".join(f"{k} {v}" for k, v in sorted(setting.items())),
                 "noise multiplier": value(entry.get("noise_multiplier")),
                 "same ε as accounted": value(entry.get("epsilon_accounted")),
@@ -317,13 +331,7 @@ def _missing(missing: pd.DataFrame) -> pd.DataFrame:
         {
             "dataset": cell["dataset"],
             "method": labels.method_label(cell["method"], cell["level"]),
-            "privacy": labels.epsilon_label(
-                cell["level"],
-                cell["epsilon"],
-                cell["epsilon_basis"],
-                [cell["delta"]],
-                cell["epsilon_status"],
-            ),
+            "privacy": claim_label([cell]),
             "reason": cell["missing_reason"],
         }
         for cell in missing.to_dict("records")

@@ -10,10 +10,12 @@ from matplotlib.lines import Line2D
 
 from graphdp.paper import style
 from graphdp.paper.accuracy import FLOATS, accuracy_table
+from graphdp.paper.accuracy_words import claim_label
 from graphdp.paper.cells import read_published
-from graphdp.paper.labels import epsilon_label, method_label, notes
-from graphdp.paper.orderings import VERDICTS, orderings_table
+from graphdp.paper.labels import delta_text, method_label, notes
+from graphdp.paper.orderings import VERDICTS, claimed_cells, orderings_table
 from graphdp.paper.printing import Printed
+from graphdp.paper.remarks import claims, weights_alone
 from graphdp.privacy.protection import is_private, level_text
 
 # --- cells ----------------------------------------------------------------------------------------
@@ -65,13 +67,7 @@ def show_scorecard(table: pd.DataFrame) -> Printed:
             {
                 "dataset": line["dataset"],
                 "method": method_label(line["method"], line["level"]),
-                "privacy": epsilon_label(
-                    line["level"],
-                    line["epsilon"],
-                    line["epsilon_basis"],
-                    [line["delta"]],
-                    line["epsilon_status"],
-                ),
+                "privacy": claim_label([line]),
                 "ours, %": ours or f"missing: {line['missing_reason']}",
                 "paper, %": printed or line["beside"],
                 "difference": "" if np.isnan(gap) else f"{gap:+.1f}",
@@ -92,29 +88,39 @@ def show_scorecard(table: pd.DataFrame) -> Printed:
 def scorecard_figure(rows: pd.DataFrame, context: Mapping) -> Figure:
     """Left: our accuracy minus the printed one per cell; right: the orderings, ε by ε.
 
-    Where no graph is the paper's there is nothing on the left, and the orderings have all of it.
+    Where no graph is the paper's there is nothing on the left, and the orderings have all of it. δ
+    stands in every line, and what else must be said of its ε once below.
     """
     with style.theme():
         cells = scorecard_table(rows, context)
         cells = cells[cells["difference"].notna()].reset_index(drop=True)
         orderings = orderings_table(rows, context)
-        claims = orderings[["level", "claim", "dataset"]].drop_duplicates()
-        height = 1.6 + 0.24 * max(len(claims), len(cells), 4)
+        of_claims = orderings[["level", "claim", "dataset"]].drop_duplicates()
+        height = 1.6 + max(0.24 * max(len(cells), 4), 0.34 * len(of_claims))
         figure = Figure(figsize=(9 if cells.empty else 12, height), layout="constrained")
         if cells.empty:
-            _verdicts(figure.subplots(), orderings, claims)
+            _verdicts(figure.subplots(), orderings, of_claims)
         else:
-            left, right = figure.subplots(1, 2, width_ratios=(1, 1.5))
+            left, right = figure.subplots(1, 2, width_ratios=(1, 1.2))
             _differences(left, cells)
-            _verdicts(right, orderings, claims)
+            _verdicts(right, orderings, of_claims)
         handles = [
             Line2D([], [], marker="s", linestyle="none", markersize=9, color=colour, label=name)
             for name, colour in VERDICTS.items()
         ]
         figure.legend(handles=handles, loc="outside upper right", ncol=len(handles), frameon=False)
+        shown = pd.concat([cells, claimed_cells(orderings)], ignore_index=True)
+        shown = shown[shown["epsilon"] != "0"]
+        refuted = shown["epsilon_status"].isin(["refuted"]).any()
+        said = [
+            *(claims(shown) if len(shown) else []),
+            *(["refuted: no guarantee"] if refuted else []),
+            *weights_alone(cells),
+        ]
         reasons = dict.fromkeys(reason for reason in orderings["missing_reason"] if reason)
-        if reasons:
-            style.footnote(figure, [], [f"no results: {'; '.join(reasons)}"])
+        also = [f"no results: {'; '.join(reasons)}"] if reasons else []
+        lines = style.footnote(figure, said, also)
+        figure.set_figheight(height + 0.17 * max(0, lines - 1))
         return figure
 
 
@@ -126,24 +132,35 @@ def _differences(ax: Axes, cells: pd.DataFrame) -> None:
         ax.errorbar([line.difference], [y], xerr=bar, **style.method_look(line.method))
     ax.axvline(0, color="0.3", linewidth=0.8)
     names = [
-        f"{line.dataset}, {method_label(line.method, line.level)}, "
-        f"{'∞' if line.epsilon == 'inf' else line.epsilon}"
-        for line in cells.itertuples()
+        f"{line['dataset']}, {method_label(line['method'], line['level'])}, {_epsilon(line)}"
+        for line in cells.to_dict("records")
     ]
     ax.set_yticks(range(len(cells)), names)
     ax.invert_yaxis()
-    ax.set_xlabel("percentage points (bars: our 95 % interval); after the method: its target ε")
+    ax.set_xlabel("percentage points (bars: our 95 % interval)")
 
 
-def _verdicts(ax: Axes, orderings: pd.DataFrame, claims: pd.DataFrame) -> None:
+def _epsilon(line: Mapping) -> str:
+    """The ε of a line and its δ; its basis, adjacency and status stand below the figure."""
+    if not is_private(line["level"]):
+        return "no privacy"
+    if float(line["epsilon"]) == 0:
+        return "ε = 0, reads no edge"
+    claimed = "claimed " if line["epsilon_status"] == "refuted" else ""
+    return f"{claimed}ε = {line['epsilon']}, δ = {delta_text(line['delta'])}"
+
+
+def _verdicts(ax: Axes, orderings: pd.DataFrame, of_claims: pd.DataFrame) -> None:
     # Long claims leave narrow axes: what is centred on them would be cut at the figure's edge.
     ax.set_title("orderings that the paper claims, in ours", loc="right")
     if orderings.empty:
         ax.text(0.5, 0.5, "no ordering to check", transform=ax.transAxes, ha="center", color="0.35")
         ax.set_axis_off()
+        style.say_nothing(ax, "no ordering to check")
         return
     tokens = sorted(set(orderings["epsilon"]), key=float)
-    for y, (level, claim, dataset) in enumerate(claims.itertuples(index=False)):
+    names = []
+    for y, (level, claim, dataset) in enumerate(of_claims.itertuples(index=False)):
         mine = orderings[
             (orderings["level"] == level)
             & (orderings["claim"] == claim)
@@ -152,16 +169,19 @@ def _verdicts(ax: Axes, orderings: pd.DataFrame, claims: pd.DataFrame) -> None:
         for line in mine.itertuples():
             colour = VERDICTS[line.verdict]
             ax.plot(tokens.index(line.epsilon), y, "s", markersize=12, color=colour)
-    scopes = [level_text(level) if is_private(level) else "no privacy" for level in claims["level"]]
-    names = [
-        f"{c.claim} ({scope}), {c.dataset}"
-        for c, scope in zip(claims.itertuples(), scopes, strict=True)
-    ]
+        names.append(f"{claim}\n{dataset}, {_scope(level, claimed_cells(mine))}")
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.set_xticks(range(len(tokens)), ["∞" if token == "inf" else token for token in tokens])
     ax.set_xlim(-0.6, len(tokens) - 0.4)
-    ax.set_xlabel(
-        "target ε of the level (its basis, adjacency and δ stand in the tables)", loc="right"
-    )
+    ax.set_xlabel("target ε of the line's level", loc="right")
     ax.grid(False)
+
+
+def _scope(level: str, cells: pd.DataFrame) -> str:
+    """The level of an ordering, and δ of the cells that it compares."""
+    if not is_private(level):
+        return "no privacy"
+    noisy = cells[cells["level"].map(is_private).astype(bool) & (cells["epsilon"] != "0")]
+    deltas = dict.fromkeys(delta_text(delta) for delta in noisy["delta"])
+    return level_text(level) + (f", δ = {' and '.join(deltas)}" if deltas else "")

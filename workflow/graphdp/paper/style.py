@@ -7,6 +7,7 @@ from io import BytesIO
 
 import matplotlib as mpl
 import seaborn as sns
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
@@ -131,10 +132,39 @@ def beside(figure: Figure) -> str:
     return figure.get_label()
 
 
+#: What the label of axes begins with that show nothing; why not stands behind it.
+_NOTHING = "<nothing> "
+
+
+def say_nothing(ax: Axes, why: str) -> None:
+    """Note of a panel that it shows nothing, and why."""
+    ax.set_label(_NOTHING + why)
+
+
+def why_nothing(figure: Figure) -> str:
+    """Why a figure shows nothing in any of its panels, by their titles where the reasons differ; ""
+    of one that shows something."""
+    panels = [ax for ax in figure.axes if ax.get_label().startswith(_NOTHING) or _is_panel(ax)]
+    if not all(ax.get_label().startswith(_NOTHING) for ax in panels):
+        return ""
+    found: dict[str, list[str]] = {}
+    for ax in panels:
+        found.setdefault(ax.get_label().removeprefix(_NOTHING), []).append(ax.get_title())
+    if len(found) == 1:
+        return next(iter(found))
+    return "; ".join(f"{', '.join(titles)}: {why}" for why, titles in found.items())
+
+
+def _is_panel(ax: Axes) -> bool:
+    """Whether axes are neither room that is left over nor a scale of colours."""
+    return ax.axison and ax.get_label() != "<colorbar>"
+
+
 def save(figure: Figure, svg: str | os.PathLike, png: str | os.PathLike) -> None:
     """Write a figure as SVG and PNG, atomically; equal figures give equal bytes. What stands
-    `beside` it is the description in both."""
-    told = {"Description": beside(figure)} if beside(figure) else {}
+    `beside` it is the description in both, and `why_nothing` is shown its title."""
+    told = {"Description": beside(figure), "Title": why_nothing(figure)}
+    told = {name: text for name, text in told.items() if text}
     with theme():
         with io.atomic_path(svg) as temporary:
             nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))

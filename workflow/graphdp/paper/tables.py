@@ -136,7 +136,7 @@ def show_published(table: pd.DataFrame) -> Printed:
     for (method, level, _), group in table.groupby(["method", "level", "epsilon"], sort=False):
         records = group.to_dict("records")
         line = {
-            "": level_text(level) if is_private(level) else "no privacy",
+            "level": level_text(level) if is_private(level) else "no privacy",
             "method": method_label(method, level),
             "privacy": claim_label(records),
         }
@@ -147,7 +147,7 @@ def show_published(table: pd.DataFrame) -> Printed:
             line[record["dataset"]] = f"{ours}; paper {paper}" if paper else ours
         lines.append(line | readings_of(records))
     columns = [
-        "", "method", "privacy", *dict.fromkeys(table["dataset"]), *reading_titles(table)
+        "level", "method", "privacy", *dict.fromkeys(table["dataset"]), *reading_titles(table)
     ]  # fmt: skip
     footnotes = [f"[{number}] {reason}." for number, reason in enumerate(reasons, 1)]
     return Printed(

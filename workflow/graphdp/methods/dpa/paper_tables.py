@@ -265,12 +265,12 @@ def show(table: pd.DataFrame, remarks: Sequence[str]) -> Printed:
         records = own.to_dict("records")
         known = records[0]["method"] in cards()
         privacy = claim_label(records) if known else _unchecked(records[0])
-        shown = {"": group, "method": line, "privacy": privacy}
+        shown = {"variant": group, "method": line, "privacy": privacy}
         shown |= {one["dataset"]: _cell(one, reasons) for one in records}
         lines.append(shown)
-    cells = pd.DataFrame(lines, columns=["", "method", "privacy", *datasets]).fillna("")
-    if not (cells[""] != "").any():
-        cells = cells.drop(columns="")
+    cells = pd.DataFrame(lines, columns=["variant", "method", "privacy", *datasets]).fillna("")
+    if not (cells["variant"] != "").any():
+        cells = cells.drop(columns="variant")
     results = table[table["mean"].notna()]
     told = [f"[{number}] {reason}." for number, reason in enumerate(reasons, 1)]
     told += [*remarks, *notes(results.to_dict("records"))]

@@ -323,13 +323,17 @@ def _show(table: pd.DataFrame, title: str, note: str, absent: str = "") -> Print
         ["convolution", "line", "epsilon"], sort=False
     ):
         records = group.to_dict("records")
-        shown = {"": convolution.upper(), "method": line, "privacy": claim_label(records)}
+        shown = {
+            "convolution": convolution.upper(),
+            "method": line,
+            "privacy": claim_label(records),
+        }
         for record in records:
             shown[record["dataset"]] = "; ".join(filter(None, [_ours(record, reasons),
                 f"paper {paper}" if (paper := published_text(record)) else
                 absent * bool(record["mean"] == record["mean"])]))  # fmt: skip
         lines.append(shown)
-    cells = pd.DataFrame(lines, columns=["", "method", "privacy", *datasets]).fillna("")
+    cells = pd.DataFrame(lines, columns=["convolution", "method", "privacy", *datasets]).fillna("")
     results = table[table["mean"].notna() & (table["method"] != BOUND)]
     told = [f"[{number}] {reason}." for number, reason in enumerate(reasons, 1)]
     told += filter(None, [note, *notes(results.to_dict("records"))])
