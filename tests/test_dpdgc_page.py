@@ -272,7 +272,7 @@ def test_figure_3c_says_what_ten_models_tell():
     for method in ("dpdgcofficial", "dpdgc"):
         for k in widths:
             values = 100 * rows_of(*at, method, f"k{k}", 16)["test_accuracy"]
-            assert len(values) == (10 if k in (1, 5, 25) else 5)
+            assert len(values) == 10
             _, bottom, top = bootstrap_ci(values)
             sides[method, k] = (bottom > high) - (top < low)
     assert [sides["dpdgcofficial", k] for k in widths] == [1, 1, 0, -1, -1, -1]
