@@ -9,6 +9,7 @@ import pytest
 from graphdp.errors import GraphDPError
 from graphdp.paper import orderings, scorecard, select
 from graphdp.paper import rows as tidy
+from graphdp.paper.ordering_words import show_orderings
 from graphdp.privacy.protection import is_level
 from paper_fixture import context, synthetic_rows
 from study_fixture import study as paper_study
@@ -241,7 +242,7 @@ def test_where_an_ordering_fails_the_claims_of_both_sides_stand():
     }  # fmt: skip
     lines = [line | {"epsilon": epsilon} for epsilon in ("1", "2", "4")]
     lines[2] |= {"lower_delta": 1e-6}
-    (told,) = orderings.show_orderings(pd.DataFrame(lines)).cells["fails at"]
+    (told,) = show_orderings(pd.DataFrame(lines)).cells["fails at"]
     both = "GAP-NDP: as published, node_add_remove, δ = 1e-5, refuted, no guarantee; MLP-DP: "
     assert told == (
         f"target ε 1, 2 (node level; {both}as published, node_add_remove, δ = 1e-5, conditional); "
@@ -250,13 +251,13 @@ def test_where_an_ordering_fails_the_claims_of_both_sides_stand():
     # What has no ε, and a number, claim nothing.
     encoder = line | {"level": "edge", "epsilon": "1", "lower": "mlp"}
     encoder |= {"higher_adjacency": "edge_directed", "higher_status": "proven"}
-    (told,) = orderings.show_orderings(pd.DataFrame([encoder])).cells["fails at"]
+    (told,) = show_orderings(pd.DataFrame([encoder])).cells["fails at"]
     assert told == (
         "target ε 1 (edge level; GAP-EDP: as published, edge_directed, δ = 1e-5, proven; "
         "MLP: reads no edge)"
     )
     free = line | {"level": "none", "epsilon": "inf", "lower": "50"}
-    (told,) = orderings.show_orderings(pd.DataFrame([free])).cells["fails at"]
+    (told,) = show_orderings(pd.DataFrame([free])).cells["fails at"]
     assert told == "no privacy"
 
 

@@ -34,11 +34,11 @@ from graphdp.paper.leaderboard import (
     leaderboard_table,
     show_leaderboard,
 )
+from graphdp.paper.ordering_words import show_orderings
 from graphdp.paper.orderings import (
     ORDERING_NUMBERS,
     attack_orderings_table,
     orderings_table,
-    show_orderings,
 )
 from graphdp.paper.printing import Printed
 from graphdp.paper.rows import read_rows

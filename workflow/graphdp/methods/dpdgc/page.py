@@ -8,7 +8,8 @@ from graphdp.paper.accuracy import accuracy_table
 from graphdp.paper.accuracy_words import accuracy_text
 from graphdp.paper.coverage import NEAR
 from graphdp.paper.labels import delta_text, method_label
-from graphdp.paper.orderings import orderings_table, verdict_lines
+from graphdp.paper.ordering_words import verdict_lines
+from graphdp.paper.orderings import orderings_table
 from graphdp.paper.overview import Panel
 from graphdp.paper.pages import shipped_cells
 from graphdp.paper.scorecard import scorecard_table

@@ -8,7 +8,8 @@ from graphdp.paper import attack
 from graphdp.paper.accuracy import degree_bounds_table
 from graphdp.paper.accuracy_words import accuracy_text
 from graphdp.paper.labels import delta_text
-from graphdp.paper.orderings import attack_orderings_table, orderings_table, verdict_lines
+from graphdp.paper.ordering_words import verdict_lines
+from graphdp.paper.orderings import attack_orderings_table, orderings_table
 from graphdp.paper.overview import Panel
 from graphdp.paper.pages import expected_cell, method_lines, shipped_cells
 from graphdp.paper.select import select_best, summarise

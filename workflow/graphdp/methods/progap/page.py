@@ -8,7 +8,8 @@ import pandas as pd
 from graphdp.methods.progap.figures import LAYERWISE_EXPERIMENT
 from graphdp.paper.accuracy_words import accuracy_text
 from graphdp.paper.cells import experiment_rows
-from graphdp.paper.orderings import orderings_table, verdict_lines
+from graphdp.paper.ordering_words import verdict_lines
+from graphdp.paper.orderings import orderings_table
 from graphdp.paper.pages import method_lines, shipped_cells
 from graphdp.paper.select import select_best, summarise
 from graphdp.paper.shipped import shipped_context, shipped_rows
