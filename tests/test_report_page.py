@@ -146,7 +146,7 @@ def test_statements_are_linked_and_stand_in_the_page_in_the_order_of_their_epsil
     edge = [f"statements/cora/gap/edge/{epsilon}.md" for epsilon in (1, 2, 16)]
     assert links == [*edge, "statements/cora/gap/node/8.md"]
     assert (report.parent / links[0]).read_text() == STATEMENT
-    assert "<summary>cora, GAP-EDP (edge level, target 1)</summary>" in page
+    assert "<summary>cora, GAP-EDP (edge level, target ε 1)</summary>" in page
     assert page.count("Privacy statement: gap on cora, edge level") == 3
     assert "its file alone" not in page and "too large" not in page
 
@@ -154,7 +154,7 @@ def test_statements_are_linked_and_stand_in_the_page_in_the_order_of_their_epsil
 def test_the_statements_of_a_cell_open_setting_by_setting(report):
     """Named by what they differ in; all five are in the page."""
     (cell,) = re.findall(
-        r"GAP-NDP \(node level, target 8\)</summary>.*?</section>", page_text(report)
+        r"GAP-NDP \(node level, target ε 8\)</summary>.*?</section>", page_text(report)
     )
     names = re.findall("<details><summary>([^<]+)</summary>", cell)
     assert names == [f"hops {hops}" for hops in range(1, 6)]

@@ -21,7 +21,7 @@ def show_orderings(table: pd.DataFrame) -> Printed:
         lines.append(
             {
                 "claim": claim,
-                "level": level,
+                "level": level_text(level) if is_private(level) else "no privacy",
                 "dataset": dataset,
                 "verdicts over the study's ε": "; ".join(told)
                 + (f" ({reasons})" if reasons else ""),

@@ -24,7 +24,7 @@ from graphdp.paper.rows import read_rows
 from graphdp.paper.select import CELL
 from graphdp.paper.tables import read_csv
 from graphdp.paper.tables import tables as known_tables
-from graphdp.privacy.protection import canonical_epsilon, delta_fault, is_private
+from graphdp.privacy.protection import canonical_epsilon, delta_fault, is_private, level_text
 from graphdp.privacy.statement_page import split_pages
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -181,7 +181,7 @@ def _statements(pages: Sequence[Path], folder: Path) -> list[dict[str, Any]]:
         dataset, method, level, epsilon = (
             page.relative_to(folder / "statements").with_suffix("").parts
         )
-        at = f"{level} level, target {epsilon}" if is_private(level) else "no privacy"
+        at = f"{level_text(level)}, target ε {epsilon}" if is_private(level) else "no privacy"
         found.append(
             {
                 "name": f"{dataset}, {labels.method_label(method, level)} ({at})",
