@@ -99,7 +99,6 @@ def test_what_is_not_as_printed_is_listed_with_what_is_said_of_it():
     shown = [line.split(" | ") for line in lines]
     gaps = [float(cells[3].split()[0]) - float(cells[5].split()[0]) for cells in shown]
     assert sorted(gaps) == pytest.approx(sorted(far.values()), abs=0.11)
-    assert {cell[:3] for cell in page.EXPLAINED} < {cell[:3] for cell in far}
     unexplained = {(cells[0].strip("| "), cells[1]) for cells in shown if cells[6] == "no |"}
     assert unexplained == {("Cora", "SAGE-NDP"), ("Squirrel", "SAGE-∞")}
     assert "what is left is SAGE on Squirrel and DP-SAGE on Cora" in TEXT
@@ -115,10 +114,15 @@ def test_dp_sage_on_photo():
         f"where {printed:.1f} are printed"
     ) in TEXT
     cora = 100 * rows_of("cora", "sage", "node", 16)["test_accuracy"].mean()
-    (printed,) = PUBLISHED.query("dataset == 'cora' and method == 'sage' and level == 'node'")[
-        "mean"
-    ]
-    assert f"{cora:.1f} with samples, printed {printed:.1f}" in TEXT
+    (printed,) = PUBLISHED.query(
+        "dataset == 'cora' and method == 'sage' and level == 'node'"
+    ).itertuples()
+    assert f"{cora:.1f} with samples, printed {printed.mean:.1f} ± {printed.ci:.1f}; the" in TEXT
+    theirs = read_rows(ROOT / "workflow/report/dpdgc-authors-split-rows.csv.gz")
+    theirs = theirs[(theirs["method"] == "sage") & (theirs["level"] == "node")]
+    theirs = 100 * theirs.set_index("dataset")["test_accuracy"]
+    assert bootstrap_ci(theirs.loc["cora"])[1] < printed.mean + printed.ci
+    assert f"and on the authors' split {theirs.loc['photo'].mean():.1f}." in TEXT
 
 
 def test_the_rows_of_a_batch_of_photo(real_graph):
@@ -298,11 +302,50 @@ def test_figure_3b_says_how_many_models_it_has():
     ) in TEXT
 
 
-def test_figure_3d_says_no_ordering_of_two_models():
+def test_figure_3d_says_orderings_of_five_models_and_none_of_two():
     blocks = ROWS[ROWS["dataset"].str.startswith("csbm-")]
     models = blocks.groupby(["dataset", "method", "level", "epsilon"]).size()
-    assert set(models) == {2}
-    assert "Two models a point are too few to say whether DPDGC beats MLP-DP" in TEXT
+    told = {f"csbm-paper-phi-{phi}" for phi in ("m1", "0", "1")}
+    here = models.index.get_level_values("dataset").isin(told)
+    assert set(models[here]) == {5} and set(models[~here]) == {2}
+    assert "two models a point are too few to say which line is above" in TEXT
+    assert "too few seeds" not in "".join(page.block_orderings())
+
+    def interval(phi, method, level):
+        mine = blocks[blocks["dataset"] == f"csbm-paper-phi-{phi}"]
+        mine = mine[(mine["method"] == method) & (mine["level"] == level)]
+        return bootstrap_ci(100 * mine["test_accuracy"])
+
+    def above(phi, one, other):
+        """1 or -1 where the intervals are apart, else 0."""
+        (_, low, high), (_, bottom, top) = interval(phi, *one), interval(phi, *other)
+        return int(low > top) - int(high < bottom)
+
+    alone, strong = ("mlp", "node"), ("m1", "1")
+    k1, code_k1 = ("dpdgc", "k1"), ("dpdgcofficial", "k1")
+    node, code_node = ("dpdgc", "node"), ("dpdgcofficial", "node")
+    verdicts = {
+        what: [above(phi, what, alone) for phi in strong] for what in (k1, code_k1, node, code_node)
+    }
+    assert verdicts == {k1: [1, 1], code_k1: [1, 1], node: [0, 0], code_node: [1, 1]}
+    assert (above("0", code_k1, alone), above("0", k1, alone)) == (-1, 0)
+    at = {
+        what: [f"{interval(phi, *what)[0]:.1f}" for phi in (*strong, "0")]
+        for what in (alone, k1, code_k1, node, code_node)
+    }
+    assert (
+        "({0[0]} and {0[1]} against {1[0]} and {1[1]} %, refuted), and still above corrected "
+        "({2[0]} and {2[1]}, conditional)".format(at[code_k1], at[alone], at[k1])
+    ) in TEXT
+    assert (
+        "as implemented ({0[0]} and {0[1]}, refuted) and not corrected ({1[0]} and {1[1]}, by "
+        "overlapping intervals): there both are below chance".format(at[code_node], at[node])
+    ) in TEXT
+    assert all(float(one) < 50 for what in (alone, node) for one in at[what][:2])
+    assert (
+        f"At φ = 0 MLP-DP has {at[alone][2]} %, more than DPDGC for one neighbour as implemented "
+        f"({at[code_k1][2]}), not told apart from it corrected ({at[k1][2]})"
+    ) in TEXT
 
     means = 100 * blocks.groupby(["dataset", "method", "level"])["test_accuracy"].mean()
     costs = {
@@ -314,11 +357,10 @@ def test_figure_3d_says_no_ordering_of_two_models():
         for level in ("edge", "k1")
     }
     assert (
-        "is {:.0f} to {:.0f} points at edge level (a proven ε in place of a refuted one) and "
-        "{:.0f} to {:.0f} for one neighbour".format(
-            min(costs["edge"]), max(costs["edge"]), min(costs["k1"]), max(costs["k1"])
-        )
+        "is {:.0f} points at edge level (a proven ε in place of a refuted one) and {:.0f} for one "
+        "neighbour".format(*map(np.mean, costs.values()))
     ) in TEXT
+    assert all(abs(one - np.mean(some)) < 0.5 for some in costs.values() for one in some)
     code = means[means.index.get_level_values("dataset").str.startswith("csbm-code")]
     off = (code[code.index.get_level_values("level").isin(["k1", "node"])] - 50).abs().max()
     assert f"is within {bound(off)} points of chance, 50 %, for every φ" in TEXT
@@ -337,7 +379,9 @@ def test_what_the_authors_delta_would_change_on_the_block_models():
     told = []
     for place, nodes in (("paper", 7500), ("code", 750)):
         mine = csbm[csbm["dataset"].str.startswith(f"csbm-{place}")]
-        (used,) = set(mine.loc[mine["method"] == "dpdgcofficial", "noise_multiplier"])
+        used = mine.loc[mine["method"] == "dpdgcofficial", "noise_multiplier"]
+        used, others = used.iloc[0], used  # equal but for the last digits of two processors
+        assert (others / used - 1).abs().max() < 1e-6
         delta = 10.0 ** -len(str(nodes))
         claim = implemented_plan(
             "k1",
@@ -360,18 +404,26 @@ def test_what_can_be_read_of_the_papers_block_models():
     read = read[read["metric"] == "read_off_accuracy"]
     means = 100 * ROWS.groupby(["dataset", "method", "level"])["test_accuracy"].mean()
     off = {
-        size: max(
-            abs(means[line.dataset.replace("paper", size), line.method, line.level] - line.mean)
+        size: {
+            (line.dataset, line.method, line.level): abs(
+                means[line.dataset.replace("paper", size), line.method, line.level] - line.mean
+            )
             for line in read.itertuples()
-        )
+        }
         for size in ("paper", "code")
     }
+    gap = [off["paper"].pop((f"csbm-paper-phi-{phi}", "gap", "none")) for phi in ("m1", "1")]
+    for phi in ("m1", "1"):
+        of = {"dataset": f"csbm-paper-phi-{phi}", "method": "gap", "level": "none"}
+        mine = ROWS[np.logical_and.reduce([ROWS[name] == value for name, value in of.items()])]
+        assert bootstrap_ci(100 * mine["test_accuracy"])[1] < 60 + 2
     values = read.assign(phi=read["dataset"].str.split("-phi-m?", regex=True).str[1])
     assert len(values.drop_duplicates(["phi", "method", "level", "mean"])) == 6
     assert "six values can be read, to about two points" in TEXT and set(read["ci"]) == {2}
     assert (
-        f"ours as implemented are within {bound(off['paper'])} points of each, in the code's sizes "
-        f"up to {off['code']:.1f} off"
+        f"ours as implemented are within {bound(max(off['paper'].values()))} points of each but "
+        f"GAP without privacy at φ = -1 and 1 ({gap[0]:.1f} and {gap[1]:.1f}, its interval meets "
+        f"what is read), in the code's sizes up to {max(off['code'].values()):.1f} off"
     ) in TEXT
 
 
@@ -432,16 +484,10 @@ def test_what_dp_sage_has_with_rows_clipped():
     rows = pd.read_csv(ROOT / "workflow/report/dpsage-rows.csv.gz")
     assert set(rows["epsilon"]) == {16} and set(rows["epsilon_status"]) == {"refuted"}
     assert {json.loads(text)["clipping"] for text in rows["hyperparameters"]} == {"rows"}
-    found = 100 * rows.groupby("dataset")["test_accuracy"].agg(["min", "max"])
-    assert rows.groupby("dataset").size().to_dict() == {"cora": 3, "photo": 3}
-    for graph, start in (("photo", "Photo has"), ("cora", "Cora, where noise decides, has")):
-        low, high = found.loc[graph]
-        assert f"{start} {low:.1f} to {high:.1f} % (three seeds" in TEXT
-    samples, print_of = (
-        mean("cora", "sage", "node", 16.0, fewest=3),
-        PUBLISHED.query("method == 'sage' and level == 'node' and dataset == 'cora'"),
-    )
-    assert f"{samples:.1f} with samples, printed {print_of['mean'].item():.1f}" in TEXT
+    found = 100 * rows.groupby("dataset")["test_accuracy"].mean()
+    assert rows.groupby("dataset").size().to_dict() == {"cora": 10, "photo": 10}
+    assert f"Photo has {found['photo']:.1f} % (10 seeds, under the same labels" in TEXT
+    assert f"Cora, where noise decides, has {found['cora']:.1f} % (" in TEXT
 
 
 def test_mlp_dp_by_dpdgcs_accountant():
