@@ -608,27 +608,3 @@ def test_figures_without_results_say_so(frame, context):
         figure = getattr(drawn, name)(empty, context)
         texts = [t.get_text() for ax in figure.axes for t in ax.texts]
         assert any("no results" in text for text in texts), name
-
-
-def test_the_authors_picture_of_block_models_is_in_the_papers_sizes():
-    """What docs/dpdgc.md says of the shipped rows beside what can be read off the picture."""
-    frame = pd.read_csv(
-        PUBLISHED.parents[2] / "workflow/report/dpdgc-rows.csv.gz", low_memory=False
-    )
-    frame = frame.assign(epsilon=frame["epsilon"].astype(float))
-    means = frame.groupby(["dataset", "method", "level", "epsilon"])["test_accuracy"].mean()
-    published = read_published(PUBLISHED)
-    read_off = published[published["metric"] == "read_off_accuracy"]
-
-    def farthest(size):
-        return max(
-            abs(
-                100 * means[p.dataset.replace("paper", size), p.method, p.level, float(p.epsilon)]
-                - p.mean
-            )
-            for p in read_off.itertuples()
-        )
-
-    told = (PUBLISHED.parents[2] / "docs/dpdgc.md").read_text().replace("\n", " ")
-    assert f"are within {farthest('paper'):.1f} points of each" in told
-    assert f"in the code's sizes up to {farthest('code'):.1f} off" in told
