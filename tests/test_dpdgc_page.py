@@ -309,7 +309,7 @@ def test_figure_3d_says_orderings_of_five_models_and_none_of_two():
     here = models.index.get_level_values("dataset").isin(told)
     assert set(models[here]) == {5} and set(models[~here]) == {2}
     assert "two models a point are too few to say which line is above" in TEXT
-    assert "too few seeds" not in "".join(page.block_orderings())
+    assert "too few seeds" not in "".join(page.orderings("blocks"))
 
     def interval(phi, method, level):
         mine = blocks[blocks["dataset"] == f"csbm-paper-phi-{phi}"]

@@ -35,7 +35,7 @@ from graphdp.paper import overview, style
 from graphdp.paper.cells import experiment_rows, known
 from graphdp.paper.costs import Costs
 from graphdp.paper.figures import figures
-from graphdp.paper.pages import expected_cell
+from graphdp.paper.pages import expected_table, where_it_stands
 from graphdp.paper.rows import IDENTITY
 from graphdp.paper.select import select_best
 from graphdp.paper.shipped import (
@@ -244,19 +244,16 @@ def expected(name: str) -> Iterator[str]:
     said = shipped()
     claim = known(name, said["claims"], "claim")
     rows = shipped_rows(claim["rows"])
-    yield "| | line of the table | models | expected, % | tolerance |"
-    yield "| --- | --- | --- | --- | --- |"
-    for what, entry in claim["expected"].items():
-        shown = expected_cell(chosen(claim, what)["test_accuracy"] * 100)
-        yield f"| {what} | {entry['line']} | {shown} |"
-    command = with_embeddings(_trained_by(rows[_where(rows, claim["of"])], claim))
-    study = command["study"].iloc[0]
-    yield ""
-    minutes, memory = command["cpu_seconds"].sum() / 60, command["peak_rss_mb"].max()
-    yield (
-        f"The table is `results/{study}/tables/{claim['table']}.md`. CPU time of its "
-        f"{len(command):,} models: {minutes:.0f} minutes; memory of a job: {memory:,.0f} MB."
+    yield from expected_table(
+        "",
+        (
+            (what, entry["line"], chosen(claim, what)["test_accuracy"] * 100)
+            for what, entry in claim["expected"].items()
+        ),
     )
+    command = with_embeddings(_trained_by(rows[_where(rows, claim["of"])], claim))
+    yield ""
+    yield where_it_stands(claim["table"], command, "models")
     if set(command["noise"]) - {"", noise.GENERATOR}:
         yield ""
         yield (

@@ -210,7 +210,7 @@ def show_leaderboard(table: pd.DataFrame) -> Printed:
     lines = [
         {
             "dataset": line["dataset"],
-            "compared at": line["at_epsilon"],
+            "at target ε": line["at_epsilon"],
             "rank": "" if pd.isna(line["rank"]) else str(line["rank"]),
             "method": method_label(line["method"], line["level"]),
             "privacy": claim_label([line]),

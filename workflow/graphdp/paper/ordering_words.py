@@ -21,7 +21,7 @@ def show_orderings(table: pd.DataFrame) -> Printed:
         lines.append(
             {
                 "claim": claim,
-                "level": level_text(level) if is_private(level) else "no privacy",
+                "level": level_text(level),
                 "dataset": dataset,
                 "verdicts over the study's ε": "; ".join(told)
                 + (f" ({reasons})" if reasons else ""),
@@ -74,7 +74,7 @@ def _failures(fails: pd.DataFrame) -> str:
         line = fails.iloc[[number]]
         found.setdefault(_sides_text(line), []).append(line["epsilon"].item())
     return "; ".join(
-        f"target ε {', '.join(epsilons)} ({sides})" if sides else "no privacy"
+        f"target ε {', '.join(epsilons)} ({sides})" if sides else level_text("none")
         for sides, epsilons in found.items()
     )
 
@@ -95,7 +95,7 @@ def _sides_text(line: pd.DataFrame) -> str:
 
 def _claim_text(cell: Mapping) -> str:
     if not is_private(cell["level"]):
-        return "no privacy"
+        return level_text(cell["level"])
     if float(cell["epsilon"]) == 0:
         return "reads no edge"
     parts = (

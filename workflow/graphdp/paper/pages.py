@@ -1,7 +1,7 @@
 """Tables of accuracies that several of the documentation's pages have, from shipped rows."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pandas as pd
 
@@ -21,14 +21,27 @@ def shipped_cells(rows: str, config: str, graphs: Sequence[str]) -> pd.DataFrame
     return table.set_index(["dataset", "method", "level", "epsilon"]).sort_index()
 
 
-def expected_cell(values: pd.Series) -> str:
-    """Models, mean and tolerance, as docs/artifact.md's tables have them. values: in percent.
+def expected_table(measure: str, lines: Iterable[tuple[str, str, pd.Series]]) -> Iterator[str]:
+    """A table of docs/artifact.md: what is claimed, its line of a table that a command makes, and
+    the values of its models in percent, of which it says the number, the mean and a tolerance.
 
     The tolerance, for another seed or another machine's rounding, is three standard deviations of
     the difference of two such means.
     """
-    tolerance = 3 * values.std() * math.sqrt(2 / len(values))
-    return f"{len(values)} | {values.mean():.1f} | {tolerance:.1f}"
+    yield f"| | line of the table | models | expected{measure}, % | tolerance |"
+    yield "| --- | --- | --- | --- | --- |"
+    for what, line, values in lines:
+        tolerance = 3 * values.std() * math.sqrt(2 / len(values))
+        yield f"| {what} | {line} | {len(values)} | {values.mean():.1f} | {tolerance:.1f} |"
+
+
+def where_it_stands(table: str, jobs: pd.DataFrame, kind: str) -> str:
+    """Below it: where the command writes that table, and what its models or attacks took."""
+    minutes, memory = jobs["cpu_seconds"].sum() / 60, jobs["peak_rss_mb"].max()
+    return (
+        f"The table is `results/{jobs['study'].iloc[0]}/tables/{table}.md`. CPU time of its "
+        f"{len(jobs):,} {kind}: {minutes:.0f} minutes; memory of a job: {memory:,.0f} MB."
+    )
 
 
 def method_lines(

@@ -181,7 +181,7 @@ def _statements(pages: Sequence[Path], folder: Path) -> list[dict[str, Any]]:
         dataset, method, level, epsilon = (
             page.relative_to(folder / "statements").with_suffix("").parts
         )
-        at = f"{level_text(level)}, target ε {epsilon}" if is_private(level) else "no privacy"
+        at = level_text(level) + (f", target ε {epsilon}" if is_private(level) else "")
         found.append(
             {
                 "name": f"{dataset}, {labels.method_label(method, level)} ({at})",

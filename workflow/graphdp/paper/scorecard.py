@@ -143,7 +143,7 @@ def _differences(ax: Axes, cells: pd.DataFrame) -> None:
 def _epsilon(line: Mapping) -> str:
     """The ε of a line and its δ; its basis, adjacency and status stand below the figure."""
     if not is_private(line["level"]):
-        return "no privacy"
+        return level_text(line["level"])
     if float(line["epsilon"]) == 0:
         return "ε = 0, reads no edge"
     claimed = "claimed " if line["epsilon_status"] == "refuted" else ""
@@ -180,8 +180,6 @@ def _verdicts(ax: Axes, orderings: pd.DataFrame, of_claims: pd.DataFrame) -> Non
 
 def _scope(level: str, cells: pd.DataFrame) -> str:
     """The level of an ordering, and δ of the cells that it compares."""
-    if not is_private(level):
-        return "no privacy"
     noisy = cells[cells["level"].map(is_private).astype(bool) & (cells["epsilon"] != "0")]
     deltas = dict.fromkeys(delta_text(delta) for delta in noisy["delta"])
     return level_text(level) + (f", δ = {' and '.join(deltas)}" if deltas else "")

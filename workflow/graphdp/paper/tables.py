@@ -48,7 +48,7 @@ from graphdp.paper.statistics import (
     show_statistics,
     statistics_table,
 )
-from graphdp.privacy.protection import is_private, level_text
+from graphdp.privacy.protection import level_text
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def show_published(table: pd.DataFrame) -> Printed:
     for (method, level, _), group in table.groupby(["method", "level", "epsilon"], sort=False):
         records = group.to_dict("records")
         line = {
-            "level": level_text(level) if is_private(level) else "no privacy",
+            "level": level_text(level),
             "method": method_label(method, level),
             "privacy": claim_label(records),
         }

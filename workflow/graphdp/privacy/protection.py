@@ -93,7 +93,9 @@ def edges_alone(level: str) -> bool:
 
 
 def level_text(level: str) -> str:
-    """A level in words: "edge level", "5-neighbour level"."""
+    """A level in words: "edge level", "5-neighbour level"; "no privacy" of none."""
+    if not is_private(level):
+        return "no privacy"
     k = neighbors(level)
     return f"{level} level" if k is None else f"{k}-neighbour level"
 

@@ -81,17 +81,20 @@ def baselines() -> Iterator[str]:
             yield f"| {'' if number else title} | {name} | {' | '.join(shown)} |"
 
 
-def orderings() -> Iterator[str]:
-    """The lines of what else the paper claims, and whether it holds."""
-    context = shipped_context(CONFIG, list(GRAPHS))
-    yield from verdict_lines(orderings_table(shipped_rows(ROWS), context))
+#: Block models in the paper's sizes that its words are about: the strongest graphs, heterophilic
+#: and homophilic, and the one without a graph.
+BLOCKS = {
+    "csbm-paper-phi-m1": "φ = -1",
+    "csbm-paper-phi-0": "φ = 0",
+    "csbm-paper-phi-1": "φ = 1",
+}
 
 
-def block_orderings() -> Iterator[str]:
-    """The lines of what the paper claims of block models, by those in its sizes that its words are
-    about: the strongest graphs, heterophilic and homophilic, and the one without a graph."""
-    context = shipped_context(CONFIG, [f"csbm-paper-phi-{phi}" for phi in ("m1", "0", "1")])
-    yield from verdict_lines(orderings_table(shipped_rows(ROWS), context))
+def orderings(of: str = "graphs") -> Iterator[str]:
+    """The lines of what else the paper claims, and whether it holds. of: "graphs" or "blocks"."""
+    titles = {"graphs": GRAPHS, "blocks": BLOCKS}[of]
+    table = orderings_table(shipped_rows(ROWS), shipped_context(CONFIG, list(titles)))
+    yield from verdict_lines(table.assign(dataset=table["dataset"].replace(titles)))
 
 
 def chunks() -> Iterator[str]:
