@@ -89,6 +89,7 @@ def test_the_same_noise_has_todays_epsilon_under_every_analysis(name, real_graph
     content = yaml.safe_load((ROOT / SHIPPED["rows"][name]).read_text())
     study = validate(content | {"datasets": list(dict.fromkeys(rows["dataset"]))})
     registry = datasets.load_registry(ROOT / "config/datasets.yaml")
+    noiseless = set(rows["level"]) == {"none"}
     rows = rows[(rows["noise_multiplier"] != "") & ~rows["epsilons"].isin(["", "[]"])]
     by = ["dataset", "method", "level", "epsilon_basis", "adjacency", "git_commit"]
     checked = 0
@@ -117,7 +118,7 @@ def test_the_same_noise_has_todays_epsilon_under_every_analysis(name, real_graph
             claimed = float(found["claimed_epsilon"])
             assert epsilon_at(plan, own, noise, delta) == pytest.approx(claimed, rel=0.01), row
             checked += 1
-    assert checked
+    assert checked or noiseless
 
 
 @pytest.mark.slow
