@@ -51,8 +51,7 @@ blocks are within q²/2¹²⁹ of random bits, and N draws take N/2, a few more 
 whoever attacks does not know the key. In a study the key follows from its public seed, so that
 anybody can replay it: its ε speaks of the mechanism, not of that copy. Samples of batches (AES-128,
 `rng.keyed_generator`, and numpy's geometric numbers) are taken as ideal here. f is the sum as
-computed: that a sum of clipped gradients in float32 moves by no more than the clip but for its
-rounding is not proven here.
+computed, of which `training.sums` says how far a record moves it.
 
 Sources: Mironov, "On Significance of the Least Significant Bits for Differential Privacy" (CCS
 2012); Holohan and Braghin, "Secure Random Sampling in Differential Privacy" (ESORICS 2021).

@@ -57,8 +57,9 @@ _GENERATORS = (
     "drawn (of public candidates, and of columns that are drawn, of the name alone)"
 )
 _FLOAT32 = (
-    "That sums of clipped gradients in float32 move by no more than the clip but for their "
-    "rounding is not proven."
+    "Clipped gradients are summed in float64 and rounded once, so that one of B moves the sum by "
+    "no more than its own norm and 2⁻²³ B clips; that its norm, after a factor in float32, is the "
+    "clip but for rounding is not proven."
 )
 _OTHER_NOISE = "Gaussian noise alone is analysed as it is drawn; of {} noise nothing is said."
 _SML_NOISE = (

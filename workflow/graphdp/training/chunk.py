@@ -24,6 +24,7 @@ from graphdp.training.optimiser import Adam
 from graphdp.training.private import add_clipped_gradients
 from graphdp.training.replay import Replay
 from graphdp.training.sampling import FixedRounds, PoissonRounds, sample_generator
+from graphdp.training.sums import SUMS
 
 PREDICTION_ROWS = 32768  # nodes predicted at a time
 
@@ -261,10 +262,11 @@ class Chunk:
         )
         stds = torch.tensor(scales, dtype=torch.float64)
         gradients = self.stack.gradients()
+        exact = self.stack.gradients(SUMS)
 
         def one_pass(rows: Tensor, labels: Tensor, present: Tensor) -> None:
             block, clip = self.source.batch(rows), training.max_grad_norm
-            add_clipped_gradients(self.stack, block, labels, present, clip, gradients, self.scratch)
+            add_clipped_gradients(self.stack, block, labels, present, clip, exact, self.scratch)
 
         replay = Replay(one_pass, self.like.device)
         ends = Counter(i * training.steps // training.epochs for i in range(1, training.epochs + 1))
@@ -273,9 +275,10 @@ class Chunk:
             self._end_epoch(checkpoint)
         steps = range(training.steps)
         for _ in progress(steps, label) if label else steps:
-            gradients.values.zero_()
+            exact.values.zero_()
             for inputs in batches.next():
                 replay(*inputs)
+            gradients.values.copy_(exact.values)
             if not training.noise_free:
                 drawn.add(gradients.values, stds)
             if watch:

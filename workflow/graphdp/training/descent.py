@@ -18,6 +18,7 @@ from graphdp.noise import GridNoise, NoiseSource
 from graphdp.privacy.execution import Execution
 from graphdp.progress import progress
 from graphdp.training.sampling import PoissonRounds, sample_generator
+from graphdp.training.sums import SUMS
 
 #: Sees the parameters (P,) and the noisy sum of clipped gradients (P,) of a round; for audits.
 Observer = Callable[[Tensor, Tensor], None]
@@ -125,7 +126,8 @@ def descend(
     """Train the parameters `values` (P,) in place; returns how the noisy rounds were run, if any.
 
     add_gradient(nodes, gradients, clip): adds to `gradients` (P,) the sum over `nodes` of the
-    gradients of their own losses, each clipped to norm `clip` unless that is None.
+    gradients of their own losses, each clipped to norm `clip` unless that is None; then they are
+    float64, else of the parameters' dtype.
     train: int64 training nodes, distinct. stream: "sampling" and "noise" are appended to it.
     weight_decay: λ, of which λ times the parameters is added to each step's (noisy) mean gradient.
     mean(sums, size): makes the noisy sums (P,) of a batch of `size` nodes, in place, the gradient
@@ -142,15 +144,18 @@ def descend(
     std = torch.tensor([rounds.noise_std], dtype=torch.float64)
     gradients, done = torch.empty_like(values), 0
     values.grad = gradients
+    exact = torch.empty_like(values, dtype=SUMS) if rounds.private else gradients
     clip = rounds.max_grad_norm if rounds.private else None
     noisy = rounds.private and not rounds.noise_free
     epochs = batches(rounds, train.size, sample_generator(stream, rounds.noise_std))
     for epoch in progress(epochs, label, rounds.epochs) if label else epochs:
         for batch in epoch:
-            gradients.zero_()
+            exact.zero_()
             if batch.size:  # a Poisson sample may be empty: then the step is noise alone
                 chosen = nodes[torch.from_numpy(batch).to(values.device)]
-                add_gradient(chosen, gradients, clip)
+                add_gradient(chosen, exact, clip)
+            if rounds.private:
+                gradients.copy_(exact)
             if noisy:
                 drawn.add(gradients[None], std)
                 if observe:

@@ -234,7 +234,7 @@ def _member_bytes(
     copies = 6  # parameters, gradients, two moments, work space, checkpoint
     rows, row, own = num_train, 4 * layout.width, 0
     if isinstance(training, DPAdam):
-        copies += 8  # words of 64 bits, and parts of the noise in float64
+        copies += 10  # words of 64 bits, sums and parts of the noise in float64
         rows = width_of(training)
         if isinstance(layout.network, StageClassifier):
             own = num_train * layout.network.hidden * layout.network.aggregates

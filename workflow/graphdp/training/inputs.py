@@ -17,6 +17,7 @@ from torch import Tensor
 from graphdp.data.graph import InEdges
 from graphdp.training.layout import Stack
 from graphdp.training.networks import Linear
+from graphdp.training.sums import add_rows
 
 
 class Scratch:
@@ -53,9 +54,10 @@ class DenseBlock:
     def add_gradient(self, layer: Linear, gradients: Stack, g: Tensor) -> None:
         """Add x gᵀ to the gradient of the first weights; g: (S, groups·outputs, rows)."""
         weight = gradients[f"{layer.name}.weight"]
+        rows, g = self.x.to(weight.dtype), g.to(weight.dtype)
         g = g.unflatten(1, (layer.groups, layer.outputs))
         for k in range(layer.groups):
-            x = self.x[:, k].expand(len(g), -1, -1)
+            x = rows[:, k].expand(len(g), -1, -1)
             if layer.outputs < layer.inputs:  # a short left factor is twice as fast in MKL
                 weight[:, k].add_(torch.bmm(g[:, k], x.transpose(1, 2)).transpose(1, 2))
             else:
@@ -85,14 +87,6 @@ class BagBlock:
     def add_gradient(self, layer: Linear, gradients: Stack, g: Tensor) -> None:
         rows = g.transpose(1, 2).reshape(-1, 1, layer.outputs) * self.values[:, :, None]
         add_rows(gradients.rows, self.columns.flatten(), rows.flatten(0, 1))
-
-
-def add_rows(target: Tensor, index: Tensor, rows: Tensor) -> None:
-    """target[index] += rows, summing repeated indices in a reproducible order."""
-    if target.device.type == "cpu":
-        target.index_add_(0, index, rows)
-    else:  # index_add_ adds in any order on a GPU, an accumulating index_put_ sorts first
-        target.index_put_((index,), rows, accumulate=True)
 
 
 class Neighbours:

@@ -45,6 +45,7 @@ from graphdp.training.normalisation import (
     normalised_linear_backward,
     running_affine,
 )
+from graphdp.training.sums import add_sum
 
 SELU_ALPHA = 1.6732632423543772848170429916717
 SELU_SCALE = 1.0507009873554804934193349852946
@@ -68,7 +69,7 @@ class Delta:
         """Add the gradients summed over the rows."""
         self.a.add_gradient(self.layer, gradients, self.g)
         if not self.layer.absorbed:
-            gradients[f"{self.layer.name}.bias"].add_(self.g.sum(-1, keepdim=True))
+            _add_bias(gradients, self.layer.name, self.g)
 
 
 @dataclass
@@ -87,8 +88,8 @@ class AffineDelta:
 
     def add_to(self, gradients: Stack) -> None:
         """Add the gradients summed over the rows."""
-        gradients[f"{self.layer.name}.weight"].add_((self.g * self.x).sum(-1, keepdim=True))
-        gradients[f"{self.layer.name}.bias"].add_(self.g.sum(-1, keepdim=True))
+        add_sum(gradients[f"{self.layer.name}.weight"][..., 0], self.g * self.x, -1)
+        _add_bias(gradients, self.layer.name, self.g)
 
 
 @dataclass
@@ -109,7 +110,11 @@ class NormalisedDelta:
     def add_to(self, gradients: Stack) -> None:
         """Add the gradients summed over the rows."""
         DenseBlock(self.x.unsqueeze(1)).add_gradient(self.layer, gradients, self.g * self.inverse)
-        gradients[f"{self.layer.name}.bias"].add_(self.g.sum(-1, keepdim=True))
+        _add_bias(gradients, self.layer.name, self.g)
+
+
+def _add_bias(gradients: Stack, name: str, g: Tensor) -> None:
+    add_sum(gradients[f"{name}.bias"][..., 0], g, -1)
 
 
 AnyDelta = Delta | AffineDelta | NormalisedDelta

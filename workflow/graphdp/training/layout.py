@@ -141,9 +141,9 @@ class Stack:
         running = [None] * len(self) if self.running is None else self.running.split(1)
         return tuple(Stack(self.layout, *one) for one in zip(values, running, strict=True))
 
-    def gradients(self) -> "Stack":
+    def gradients(self, dtype: torch.dtype | None = None) -> "Stack":
         """A stack of zeros in the shape of the parameters."""
-        return Stack(self.layout, torch.zeros_like(self.values))
+        return Stack(self.layout, torch.zeros_like(self.values, dtype=dtype))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Parameters of a stack of one, by name, as `torch.nn` shapes them: weights (outputs,

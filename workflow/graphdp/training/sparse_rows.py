@@ -11,7 +11,7 @@ from scipy import sparse
 from torch import Tensor
 from torch.nn import functional as F
 
-from graphdp.training.inputs import add_rows
+from graphdp.training.sums import add_outer, add_rows
 
 
 class SparseRows:
@@ -109,7 +109,7 @@ class DenseBatch:
         return self.x.square().sum(1)
 
     def add_gradient(self, weight: Tensor, g: Tensor) -> None:
-        weight.addmm_(self.x.T, g)
+        add_outer(weight, self.x, g)
 
     def group_gradients(self, g: Tensor, inputs: int) -> Tensor:
         return self.x.view(*g.shape[:2], inputs).mT @ g

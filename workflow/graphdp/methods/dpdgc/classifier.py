@@ -26,6 +26,7 @@ from graphdp.training.descent import (
 )
 from graphdp.training.members import Fitted, check_checkpoint, like_of
 from graphdp.training.sparse_rows import DenseRows, SparseRows
+from graphdp.training.sums import add_outer, add_sum
 
 PREDICTION_ROWS = 8192  # nodes predicted at a time
 
@@ -171,10 +172,10 @@ class Classifier:
                 inputs = [torch.where(kept, x, 0.0) if isinstance(x, Tensor) else x for x in inputs]
             for (name, _, _), x, g in zip(tape, inputs, deltas, strict=True):
                 if isinstance(x, Tensor):
-                    into[f"{name}.weight"].addmm_(x.T, g)
+                    add_outer(into[f"{name}.weight"], x, g)
                 else:
                     x.add_gradient(into[f"{name}.weight"], g)
-                into[f"{name}.bias"].add_(g.sum(0))
+                add_sum(into[f"{name}.bias"], g)
 
         return add
 

@@ -23,6 +23,7 @@ from graphdp.rng import generator, stream_seed
 from graphdp.training.descent import Observer, Rounds, clipping_factors, descend, dropped, views
 from graphdp.training.members import check_checkpoint, like_of
 from graphdp.training.sparse_rows import SparseBatch, SparseRows
+from graphdp.training.sums import add_sum
 
 PREDICTION_ROWS = 8192  # nodes predicted at a time
 
@@ -112,7 +113,7 @@ class EmbeddingGradient:
             norms = (batch.squared_norms() + 1) * g.square().sum(1)
             g *= clipping_factors(norms, clip)[:, None]
         batch.add_gradient(into["weight"], g)
-        into["bias"].add_(g.sum(0))
+        add_sum(into["bias"], g)
 
     def _through_norm(self, hidden: Tensor, nodes: Tensor, into: dict[str, Tensor]) -> Tensor:
         """The gradient at A W + b (B, h); adds those of the norm."""

@@ -31,6 +31,7 @@ from graphdp.methods.heterpoisson.bags import Bags, Draw
 from graphdp.training.descent import clipping_factors, views
 from graphdp.training.features import checked
 from graphdp.training.sparse_rows import DenseBatch, SparseBatch
+from graphdp.training.sums import add_outer, add_sum
 
 CONVOLUTIONS = ("gcn", "gin", "sage")
 #: Features of this width or more are kept sparse, however many are 0: that is private, and the last
@@ -154,7 +155,7 @@ class SparseJoint:
         return self
 
     def add_gradient(self, weight: Tensor, g: Tensor) -> None:
-        weight.add_(self.of.base @ g)
+        weight.add_(self.of.base.to(weight.dtype) @ g.to(weight.dtype))
         self.of.rest.add_gradient(weight, g)
         self.of.own.add_gradient(weight, g * self.kappa)
 
@@ -314,14 +315,14 @@ class Model:
                 joint = joint.only(kept)
         into = views(gradients, self.shape.shapes)
         joint.add_gradient(into["W"], delta)
-        into["b"].add_(delta.sum(0), alpha=2)
+        add_sum(into["b"], 2 * delta)
         if kind == "sage":
             inputs.own.add_gradient(into["W2"], delta)
-            into["b2"].add_(delta.sum(0))
+            add_sum(into["b2"], delta)
         if kind == "gin":
-            into["lambda"].add_(slope.sum())
-        into["V"].addmm_(t.T, g)
-        into["c"].add_(g.sum(0))
+            add_sum(into["lambda"], slope)
+        add_outer(into["V"], t, g)
+        add_sum(into["c"], g)
 
     def scores(self, bags: Bags) -> Tensor:
         """Class scores (B, C) of the bags' centres."""

@@ -20,6 +20,7 @@ from graphdp.methods.heterpoisson.bags import Bags
 from graphdp.methods.heterpoisson.network import Convolution, squares
 from graphdp.methods.heterpoisson.official_rows import DenseStandardised, SparseStandardised, sums
 from graphdp.training.descent import clipping_factors, views
+from graphdp.training.sums import add_outer
 
 #: The authors' code pads predictions by batches of so many.
 _PREDICTED_TOGETHER = 1000
@@ -111,7 +112,7 @@ class OfficialModel:
             into["b2"].add_(total.sum(0))
         if kind == "gin":
             into["lambda"].add_(slope.sum())
-        into["V"].addmm_(t.T, g)
+        add_outer(into["V"], t, g)
         into["c"].add_(g.sum(0))
 
     def scores(self, bags: Bags) -> Tensor:

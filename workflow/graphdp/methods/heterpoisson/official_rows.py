@@ -22,6 +22,7 @@ from graphdp.methods.heterpoisson.network import (
 )
 from graphdp.training.features import checked
 from graphdp.training.sparse_rows import SparseBatch
+from graphdp.training.sums import add_outer
 
 
 class DenseStandardised:
@@ -66,7 +67,7 @@ class DenseBagRows:
 
     def add_a_gradient(self, weight: Tensor, total: Tensor) -> None:
         """Add aᵀ Δ, of Δ (B, h), to `weight` (f, h)."""
-        weight.addmm_(self.a.T, total)
+        add_outer(weight, self.a, total)
 
     def a_squares(self) -> Tensor:
         """‖a‖²: float64 (B,)."""

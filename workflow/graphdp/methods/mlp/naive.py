@@ -77,6 +77,7 @@ class Network:
         """Add to `into` (P,) the sum of the nodes' gradients of their cross-entropies, each clipped
         to norm `clip`, or with `scaled` brought to it, up or down. labels: int64 (n,)."""
         from graphdp.training.descent import clipping_factors, views
+        from graphdp.training.sums import add_outer, add_sum
 
         inputs, outputs = self.forward(nodes.cpu().numpy(), training=True)
         loss = F.cross_entropy(outputs[-1], labels[nodes], reduction="sum")
@@ -92,8 +93,8 @@ class Network:
         gradients = views(into, self.shapes)
         with torch.no_grad():
             for i, (a, d) in enumerate(zip(inputs, deltas, strict=True)):
-                gradients[f"W{i}"].addmm_(a.T, d)
-                gradients[f"b{i}"].add_(d.sum(0))
+                add_outer(gradients[f"W{i}"], a, d)
+                add_sum(gradients[f"b{i}"], d)
 
     def scores(self) -> Tensor:
         """Scores of all nodes: (n, C)."""

@@ -25,7 +25,6 @@ from graphdp.progress import progress
 from graphdp.rng import generator
 from graphdp.training.descent import Observer, clipping_factors
 from graphdp.training.features import check_features
-from graphdp.training.inputs import add_rows
 from graphdp.training.layout import Layout
 from graphdp.training.members import Member, like_of
 from graphdp.training.networks import JumpingSage, Sage
@@ -33,6 +32,7 @@ from graphdp.training.normalisation import GROUP_NORM_EPS
 from graphdp.training.optimiser import Adam
 from graphdp.training.sampling import fixed_size_sample, sample_generator
 from graphdp.training.sparse_rows import rows_of
+from graphdp.training.sums import SUMS, add_outer, add_rows, add_sum
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def train_private(
             clipped = samples.clipped_row_sum(values[0], batch, targets, clip)
         else:
             clipped = samples.clipped_sum(values[0], batch, targets, clip, memory_mb)
-        noisy = clipped[None]
+        noisy = clipped.to(values.dtype)[None]
         drawn.add(noisy, std)
         if observe:
             observe(values[0], noisy[0])
@@ -242,8 +242,8 @@ class SubGraphs:
     def clipped_sum(
         self, values: Tensor, batch: np.ndarray, labels: Tensor, clip: float, memory_mb: int
     ) -> Tensor:
-        """Σ over the batch of each sample's gradient clipped to norm `clip`: (P,)."""
-        total = torch.zeros_like(values)
+        """Σ over the batch of each sample's gradient clipped to norm `clip`: float64 (P,)."""
+        total = torch.zeros_like(values, dtype=SUMS)
         into = parameters(self.network, total)
         for rows in self._chunks(batch, memory_mb):
             x0, g0, weights, vectors = self._factors(values, rows, labels)
@@ -254,17 +254,17 @@ class SubGraphs:
             factors = clipping_factors(sum(squares), clip)
             # A sample whose norm overflows, or so nearly that its factor would lose digits, does
             # not enter at all: not even times 0, for its numbers may be infinite.
-            kept = factors >= torch.finfo(total.dtype).tiny
+            kept = factors >= torch.finfo(values.dtype).tiny
             if not kept.all():
                 rest = rows[kept.cpu().numpy()]
                 total += self.clipped_sum(values, rest, labels, clip, memory_mb)
                 continue
-            factors = factors.to(total.dtype)[:, None, None]
+            factors = factors.to(values.dtype)[:, None, None]
             x0.add_gradient(into["base0.weight"], (g0 * factors).flatten(0, 1))
             for name, (x, g) in weights.items():
-                into[name].addmm_(x.flatten(0, 1).T, (g * factors).flatten(0, 1))
+                add_outer(into[name], x.flatten(0, 1), (g * factors).flatten(0, 1))
             for name, g in vectors.items():
-                into[name].add_((g * factors).sum((0, 1)))
+                add_sum(into[name], g * factors, (0, 1))
         return total
 
     def _chunks(self, batch: np.ndarray, memory_mb: int):
