@@ -85,7 +85,7 @@ def mirror() -> Path:
     for folder in (os.environ.get("GRAPHDP_MIRROR"), ROOT.parent / "shared" / "data"):
         if folder and Path(folder).is_dir():
             return Path(folder)
-    pytest.skip("no mirror folder (set GRAPHDP_MIRROR) and no network")
+    pytest.skip("no folder of raw files: GRAPHDP_MIRROR names none")
 
 
 @pytest.fixture(scope="session")

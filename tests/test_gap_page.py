@@ -115,9 +115,9 @@ def test_where_degree_bounds_that_hold_are_apart_from_the_mlp():
         "touches it, and that of D = 18979, which validation chooses, is below."
     ) in SAID
     assert (
-        "A node (node_add_remove, δ = 1e-5): the claim is refuted, and what has an ε that holds "
-        "there (conditional) is behind the network that reads no edge at ε = 4, and at 8 but for "
-        "one of three degree bounds."
+        "A node (node_add_remove, δ = 1e-5): the claim is refuted. What has an ε that holds there "
+        "(public candidates, conditional) is behind the network that reads no edge at ε = 4, and "
+        "at 8 with two of three degree bounds; with D = 100 they are not told apart."
     ) in " ".join((ROOT / "README.md").read_text().split())
 
 
