@@ -756,30 +756,14 @@ def test_bytes_of_what_was_not_run_are_those_of_the_formula():
     assert f"with dummies {sent(2_800_000, 6, 4) / 1e12:.1f} TB, by the formula: not run" in text
 
 
-def test_what_has_no_models_is_named():
-    """By docs/coverage.md, which is made from the rows."""
+def test_everything_has_models():
+    """By docs/coverage.md, which is made from the rows: the page names nothing as missing."""
     told = " ".join(TEXT[TEXT.index("## What is not here yet") :].split())
     coverage = (ROOT / "docs/coverage.md").read_text()
     table = coverage.partition("redraw:coverage dpa-gnn -->")[2].partition("<!-- end -->")[0]
-    missing = {"Facebook pages": set(), "Computers": set()}
-    artefact = ""
-    for line in re.findall(r"^\| (.*) \|$", table, flags=re.MULTILINE)[2:]:
-        first, _, graphs, run, *_ = (cell.strip() for cell in line.split("|"))
-        artefact = first or artefact
-        if run.startswith("0 of"):
-            for graph, found in missing.items():
-                if graph.lower().replace(" ", "-") in graphs:
-                    found.add(artefact)
-    for graph, expected in missing.items():
-        if not expected:
-            assert f"on {graph} " not in told
-            continue
-        said = re.search(rf"on {graph} (.*?);", told)[1]
-        named = {f"Table {number}" for number in re.findall(r"Table (\d+)", said)}
-        for first, joined, last in re.findall(r"Figures? (\d+)(?: (to|and) (\d+))?", said):
-            numbers = range(int(first), int(last or first) + 1) if joined == "to" else (first, last)
-            named |= {f"Figure {number}" for number in numbers if number}
-        assert named == expected
+    runs = re.findall(r"^\| [^|]* \| `[^|]*` \| [^|]* \| (\d+) of (\d+) \|", table, re.MULTILINE)
+    assert len(runs) >= 20 and all(int(some) > 0 for some, _ in runs)
+    assert "on Facebook pages " not in told and "on Computers " not in told
 
 
 def by_degree_bound(graph):

@@ -192,10 +192,12 @@ def test_a_refuted_claim_names_its_adjacency_and_the_way_to_what_holds(capsys):
     assert "claim under participant, status conditional" in held and "counterexample" not in held
 
 
-def test_the_examples_of_the_help_are_right(capsys):
-    for its in cards().values():
-        for example in its.examples[:1]:
-            cli.build_parser().parse_args(["calibrate", its.name, *example.split()])
+@pytest.mark.parametrize(
+    ("method", "example"), [(one.name, text) for one in cards().values() for text in one.examples]
+)
+def test_the_examples_of_the_help_are_right(method, example, capsys):
+    assert cli.main(["calibrate", method, *example.split()]) == 0
+    assert re.search(r"noise.multiplier", capsys.readouterr().out)
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ A method is a folder of `graphdp.methods`; its `__init__` holds one card per id 
     method.py      the algorithm, to be read from top to bottom
     audit.py       claims about its ε, each with an attack on its own code (optional)
     figures.py     tables and figures that are its own (optional)
+    page.py        its page in docs/, from shipped rows (optional)
 
 Functions are named by "module:function" and imported where they are run: a job so loads, and its
 code digest so counts, what it uses and nothing else.

@@ -121,9 +121,10 @@ class Edge(Shared):
     max_degree: PositiveInt | None = Field(None, description=_FEWER)
     degree_quantile: float | None = QUANTILE
     adjacency: Literal["edge_undirected", "edge_directed"] | None = Field(
-        None,
-        description="what the claim is about: an undirected edge (edge_undirected, if not given), "
-        "or edge_directed, one pair of a list; the other's line follows from the same noise",
+        "edge_undirected",
+        validate_default=True,
+        description="what the claim is about: an undirected edge, or edge_directed, one pair of a "
+        "list; the other's line follows from the same noise",
     )
 
     @field_validator("adjacency")
@@ -142,13 +143,19 @@ class Node(Shared):
     max_degree: PositiveInt | None = Field(6, description="D, the pairs that a user sends")
     degree_quantile: float | None = QUANTILE
     adjacency: Literal["participant", "node_replace_own_list"] | None = Field(
-        None,
-        description="what the claim is about: a user sends its pairs or none (participant, if not "
-        "given), or node_replace_own_list, other data and another list in its place",
+        "participant",
+        validate_default=True,
+        description="what the claim is about: a user sends its pairs or none (participant), or "
+        "node_replace_own_list, other data and another list in its place",
     )
     non_negative: Literal[True] | None = Field(
         None, description="set negative features to 0: a replaced node then moves less"
     )
+
+    @field_validator("adjacency")
+    @classmethod
+    def _omit_the_usual_adjacency(cls, value: str | None) -> str | None:
+        return None if value == "participant" else value
 
 
 class Official(Training):
