@@ -78,8 +78,8 @@ def off_print():
 
 def test_how_near_the_authors_code_is_to_print():
     off = {cell: gap for cell, gap in off_print().items() if cell[1] == "dpdgcofficial"}
-    near = sorted(map(abs, off.values()))[:-1]
-    assert f"in {len(near)} of {len(off)} cells within {bound(max(near))} points" in TEXT
+    near = [gap for gap in off.values() if abs(gap) <= 2.5]
+    assert f"in {len(near)} of {len(off)} cells within 2.5 points" in TEXT
     chameleon = [gap for cell, gap in off_print().items() if cell[::2] == ("chameleon", "none")]
     assert (min(chameleon), max(chameleon)) == pytest.approx((4, 10), abs=0.5)
     assert len(chameleon) == 4
@@ -197,7 +197,8 @@ def test_what_an_epsilon_that_holds_costs_at_k_neighbour_and_node_level():
         assert ours < min(mean(graph, other, "node", 16) for other in ("mlp", "gap"))
     told = (
         "better on Cora and Pubmed for one neighbour and for five, where Poisson samples with "
-        "exact group accounting need less noise (by {} and {} points for one, {} and {} for five). "
+        "exact group accounting need less noise (by unrounded means {} and {} points for one, {} "
+        "and {} for five). "
         "For one it is within a point on Chameleon and Photo, and loses {:.0f} to {:.0f} on "
         "Computers, Squirrel and berkeley13; for five about two on Photo and Computers, {:.0f} to "
         "{:.0f} on Squirrel, Chameleon and berkeley13; for 25 on every graph. - **For a node** it "

@@ -8,6 +8,7 @@ import pandas as pd
 from graphdp.paper.accuracy import accuracy_table
 from graphdp.paper.accuracy_words import accuracy_text
 from graphdp.paper.labels import delta_text
+from graphdp.paper.orderings import orderings_table
 from graphdp.paper.shipped import shipped_context, shipped_rows
 from graphdp.privacy.protection import is_private
 
@@ -19,6 +20,16 @@ def shipped_cells(rows: str, config: str, graphs: Sequence[str]) -> pd.DataFrame
     table = accuracy_table(shipped_rows(rows), shipped_context(config, graphs))
     table = table[table["mean"].notna()]
     return table.set_index(["dataset", "method", "level", "epsilon"]).sort_index()
+
+
+def shipped_orderings(rows: str, config: str, graphs: Sequence[str]) -> pd.DataFrame:
+    """`orderings_table` of these graphs: what the paper claims, and whether it holds."""
+    return orderings_table(shipped_rows(rows), shipped_context(config, graphs))
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence: "a, b and c", "none" of none."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]])) if names else "none"
 
 
 def expected_table(measure: str, lines: Iterable[tuple[str, str, pd.Series]]) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """DPDGC in docs/dpdgc.md and README.md, written from the shipped rows by `make redraw`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 
 import pandas as pd
@@ -10,9 +10,8 @@ from graphdp.paper.accuracy_words import accuracy_text
 from graphdp.paper.coverage import NEAR
 from graphdp.paper.labels import delta_text, method_label
 from graphdp.paper.ordering_words import verdict_lines
-from graphdp.paper.orderings import orderings_table
 from graphdp.paper.overview import Panel
-from graphdp.paper.pages import shipped_cells
+from graphdp.paper.pages import listed, shipped_cells, shipped_orderings
 from graphdp.paper.scorecard import scorecard_table
 from graphdp.paper.select import select_best, summarise
 from graphdp.paper.shipped import shipped_context, shipped_rows
@@ -95,7 +94,7 @@ BLOCKS = {
 def orderings(of: str = "graphs") -> Iterator[str]:
     """The lines of what else the paper claims, and whether it holds. of: "graphs" or "blocks"."""
     titles = {"graphs": GRAPHS, "blocks": BLOCKS}[of]
-    table = orderings_table(shipped_rows(ROWS), shipped_context(CONFIG, list(titles)))
+    table = shipped_orderings(ROWS, CONFIG, list(titles))
     yield from verdict_lines(table.assign(dataset=table["dataset"].replace(titles)))
 
 
@@ -242,14 +241,10 @@ def came_out() -> str:
     return (
         f"As its code runs it {sum(off <= NEAR)} of {len(off)} printed cells within {NEAR:g} "
         f"points ({bare} of the {len(off)} without privacy, the others at an ε that is refuted). "
-        f"With one that holds (edge level proven, else conditional) better on {_listed(better)} "
+        f"With one that holds (edge level proven, else conditional) better on {listed(better)} "
         f"for one neighbour, up to {lost:.1f} points worse at edge level, and at node level below "
         f"MLP-DP and GAP, whose claim is refuted, on {below} of {len(GRAPHS)} graphs"
     )
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]])) if names else "none"
 
 
 def overview() -> Panel:

@@ -1,6 +1,6 @@
 """GAP in docs/gap.md and README.md, written from the shipped rows by `make redraw`."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
 import pandas as pd
 
@@ -9,9 +9,16 @@ from graphdp.paper.accuracy import degree_bounds_table
 from graphdp.paper.accuracy_words import accuracy_text
 from graphdp.paper.labels import delta_text
 from graphdp.paper.ordering_words import verdict_lines
-from graphdp.paper.orderings import attack_orderings_table, orderings_table
+from graphdp.paper.orderings import attack_orderings_table
 from graphdp.paper.overview import Panel
-from graphdp.paper.pages import expected_table, method_lines, shipped_cells, where_it_stands
+from graphdp.paper.pages import (
+    expected_table,
+    listed,
+    method_lines,
+    shipped_cells,
+    shipped_orderings,
+    where_it_stands,
+)
 from graphdp.paper.select import select_best, summarise
 from graphdp.paper.shipped import shipped_attacks, shipped_context, shipped_rows
 
@@ -114,8 +121,7 @@ def attacks() -> Iterator[str]:
 
 def orderings() -> Iterator[str]:
     """The lines of what else the paper claims, and whether it holds."""
-    context = shipped_context(CONFIG, GRAPHS)
-    yield from verdict_lines(orderings_table(shipped_rows(ROWS), context))
+    yield from verdict_lines(shipped_orderings(ROWS, CONFIG, GRAPHS))
 
 
 def _attacked(make: Callable[[pd.DataFrame, Mapping], pd.DataFrame]) -> pd.DataFrame:
@@ -140,7 +146,7 @@ def came_out() -> str:
     for graph in GRAPHS:
         won = [epsilon for epsilon in NODE if leads(graph, "node", epsilon)]
         first.setdefault(f"from a claimed {won[0]} on" if won else "never", []).append(graph)
-    told = ", ".join(f"for {_listed(graphs)} {when}" for when, graphs in first.items())
+    told = ", ".join(f"for {listed(graphs)} {when}" for when, graphs in first.items())
     return (
         f"On four graphs, by the means: at edge level (ε of {EDGE[0]} to {EDGE[-1]}) above the "
         f"MLP in {above} of {len(at_edges)} cells, {apart} with intervals apart (edge_directed, "
@@ -184,10 +190,6 @@ def overview() -> Panel:
         "target ε; edge: edge_directed, δ = 1e-7, as published, proven; node: node_add_remove;\n"
         "participant: the models of that claim; both δ = 1e-5; what holds: corrected, conditional",
     )
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _cells() -> pd.DataFrame:

@@ -9,8 +9,7 @@ from graphdp.methods.progap.figures import LAYERWISE_EXPERIMENT
 from graphdp.paper.accuracy_words import accuracy_text
 from graphdp.paper.cells import experiment_rows
 from graphdp.paper.ordering_words import verdict_lines
-from graphdp.paper.orderings import orderings_table
-from graphdp.paper.pages import method_lines, shipped_cells
+from graphdp.paper.pages import listed, method_lines, shipped_cells, shipped_orderings
 from graphdp.paper.select import select_best, summarise
 from graphdp.paper.shipped import shipped_context, shipped_rows
 
@@ -81,7 +80,7 @@ def came_out() -> str:
         return f"{above} of {len(mine)} ({(mine['higher_low'] > mine['lower_high']).sum()})"
 
     return (
-        f"On {' and '.join(graphs())}, by the means (in brackets: with intervals apart): at edge "
+        f"On {listed(graphs())}, by the means (in brackets: with intervals apart): at edge "
         f"level (edge_directed, proven) above GAP in {said('ProGAP above GAP', 'edge')} cells and "
         f"above the MLP in {said('ProGAP above the MLP', 'edge')}; at node level (node_add_remove, "
         f"refuted) above GAP in {said('ProGAP above GAP', 'node')} and above MLP-DP, which is "
@@ -91,7 +90,7 @@ def came_out() -> str:
 
 @cache
 def _orderings() -> pd.DataFrame:
-    return orderings_table(shipped_rows(ROWS), _context())
+    return shipped_orderings(ROWS, CONFIG, graphs())
 
 
 def graphs() -> list[str]:
