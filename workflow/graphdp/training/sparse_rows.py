@@ -56,10 +56,10 @@ class SparseBatch:
         )
 
     def squared_norms(self) -> Tensor:
-        """‖row‖²: (B,)."""
+        """‖row‖²: float64 (B,), of a 0/1 matrix int64."""
         if self.values is None:
             return self.counts
-        squares = self.values.square()
+        squares = self.values.double().square()
         total = torch.zeros(len(self.counts), dtype=squares.dtype, device=squares.device)
         owners = torch.repeat_interleave(
             torch.arange(len(self.counts), device=squares.device), self.counts

@@ -165,7 +165,7 @@ class Classifier:
                     (_squared_norms(x) + 1) * g.square().sum(1)
                     for x, g in zip(inputs, deltas, strict=True)
                 )
-                factors = clipping_factors(total, clip)[:, None]
+                factors = clipping_factors(total, clip)[:, None].to(deltas[0].dtype)
                 # A node that overflowed is left out: 0 times what it has is no number.
                 kept = factors > 0
                 deltas = [torch.where(kept, g * factors, 0.0) for g in deltas]

@@ -32,7 +32,7 @@ from graphdp.training.normalisation import GROUP_NORM_EPS
 from graphdp.training.optimiser import Adam
 from graphdp.training.sampling import fixed_size_sample, sample_generator
 from graphdp.training.sparse_rows import rows_of
-from graphdp.training.sums import SUMS, add_outer, add_rows, add_sum
+from graphdp.training.sums import SUMS, add_rows, add_weighted, squared_norms
 
 
 @dataclass(frozen=True)
@@ -206,18 +206,6 @@ def _at_places(x: Tensor) -> Tensor:
     return x[:, None] if x.ndim == 2 else x
 
 
-def _squared_norms(x: Tensor, g: Tensor) -> Tensor:
-    """‖Σ_p x_p g_pᵀ‖² of each sample, float64 (B,): x (B, places, in), g (B, places, out).
-
-    With few places it is Σ_pq (x_p · x_q)(g_p · g_q), for which no product of in × out numbers is
-    formed. In float64: these terms cancel where the gradient is much smaller than they are.
-    """
-    if x.shape[1] <= g.shape[2] // 2:
-        x, g = x.double(), g.double()
-        return ((x @ x.mT) * (g @ g.mT)).sum((1, 2)).clamp_min(0.0)
-    return (x.mT @ g).flatten(1).norm(dim=1).double().square()
-
-
 class SubGraphs:
     """The 1-hop sub-graphs of a graph, and their clipped gradients.
 
@@ -242,16 +230,18 @@ class SubGraphs:
     def clipped_sum(
         self, values: Tensor, batch: np.ndarray, labels: Tensor, clip: float, memory_mb: int
     ) -> Tensor:
-        """Σ over the batch of each sample's gradient clipped to norm `clip`: float64 (P,)."""
+        """Σ over the batch of each sample's gradient clipped to norm `clip`: float64 (P,).
+
+        A sample's gradient is formed before it is clipped, and what is summed is what was measured:
+        its terms may cancel, and their norm then says nothing of what another sum of them gives.
+        """
         total = torch.zeros_like(values, dtype=SUMS)
         into = parameters(self.network, total)
         for rows in self._chunks(batch, memory_mb):
-            x0, g0, weights, vectors = self._factors(values, rows, labels)
-            squares = [_squared_norms(x, g) for x, g in weights.values()]
-            first = x0.group_gradients(g0, self.network.in_features)
-            squares.append(first.flatten(1).norm(dim=1).double().square())
-            squares += [g.double().sum(1).square().sum(1) for g in vectors.values()]
-            factors = clipping_factors(sum(squares), clip)
+            gradients = {
+                name: one.flatten(1) for name, one in self._gradients(values, rows, labels).items()
+            }
+            factors = clipping_factors(sum(map(squared_norms, gradients.values())), clip)
             # A sample whose norm overflows, or so nearly that its factor would lose digits, does
             # not enter at all: not even times 0, for its numbers may be infinite.
             kept = factors >= torch.finfo(values.dtype).tiny
@@ -259,12 +249,8 @@ class SubGraphs:
                 rest = rows[kept.cpu().numpy()]
                 total += self.clipped_sum(values, rest, labels, clip, memory_mb)
                 continue
-            factors = factors.to(values.dtype)[:, None, None]
-            x0.add_gradient(into["base0.weight"], (g0 * factors).flatten(0, 1))
-            for name, (x, g) in weights.items():
-                add_outer(into[name], x.flatten(0, 1), (g * factors).flatten(0, 1))
-            for name, g in vectors.items():
-                add_sum(into[name], g * factors, (0, 1))
+            for name, one in gradients.items():
+                add_weighted(into[name].view(-1), one, factors)
         return total
 
     def _chunks(self, batch: np.ndarray, memory_mb: int):
@@ -272,14 +258,14 @@ class SubGraphs:
         network = self.network
         size = np.diff(self._indptr)[batch] + 1
         batch = batch[np.argsort(size, kind="stable")]
-        first_weight = network.in_features * network.hidden
+        own = sum(math.prod(shape) for shape in Layout(network).shapes.values())
         width = 20 * network.hidden + 4 * network.in_features
         most = memory_mb << 20
         start, largest = 0, np.sort(size)
         while start < len(batch):
             stop = start + 1
             while stop < len(batch):
-                floats = (stop + 1 - start) * (first_weight + int(largest[stop]) * width)
+                floats = (stop + 1 - start) * (2 * own + int(largest[stop]) * width)
                 padded = largest[stop] > 2.5 * largest[start] + 4
                 if padded or floats * self._like.element_size() > most:
                     break
@@ -289,12 +275,15 @@ class SubGraphs:
 
     def per_sample(self, values: Tensor, batch: np.ndarray, labels: Tensor) -> Tensor:
         """The gradient of each sample's cross-entropy over all parameters: (B, P)."""
+        gradients = self._gradients(values, batch, labels)
+        return torch.cat([gradients[name].flatten(1) for name in Layout(self.network).shapes], 1)
+
+    def _gradients(self, values: Tensor, batch: np.ndarray, labels: Tensor) -> dict[str, Tensor]:
+        """The same by parameter: (B, *shape) each."""
         x0, g0, weights, vectors = self._factors(values, batch, labels)
         gradients = {"base0.weight": x0.group_gradients(g0, self.network.in_features)}
         gradients |= {name: x.mT @ g for name, (x, g) in weights.items()}
-        gradients |= {name: g.sum(1) for name, g in vectors.items()}
-        names = Layout(self.network).shapes
-        return torch.cat([gradients[name].flatten(1) for name in names], 1)
+        return gradients | {name: g.sum(1) for name, g in vectors.items()}
 
     def _factors(
         self, values: Tensor, batch: np.ndarray, labels: Tensor
@@ -376,7 +365,7 @@ class SubGraphs:
                 else:
                     part = x.detach().square().sum(1) * g.square().sum(1)
                 add_rows(squares, rows, part)
-        factors = clipping_factors(squares, clip)[:, None]
+        factors = clipping_factors(squares, clip)[:, None].to(values.dtype)
         total = torch.zeros_like(values)
         into = parameters(self.network, total)
         x0.add_gradient(into["base0.weight"], g0 * factors)
