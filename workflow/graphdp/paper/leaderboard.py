@@ -274,7 +274,8 @@ def leaderboard_figure(rows: pd.DataFrame, context: Mapping) -> Figure:
         shown = told[~told["worth"].isin(_NOT_COMPARED)]
         left = told[told["worth"].isin(_NOT_COMPARED)]
         said = [
-            "▲ better, ▼ worse than the network that reads no edge (95 % interval over pairs)",
+            "▲ better, ▼ worse than the network that reads no edge (95 % interval over pairs), no "
+            "sign: not told apart",
             *(claims(shown) if len(shown) else []),
         ]
         also = [seeds_of(shown)] if len(shown) else []
@@ -302,7 +303,16 @@ def _panel(ax: Axes, here: pd.DataFrame) -> None:
     dark = np.abs(gains) > 0.65 * _SCALE.vmax
     draw_fields(ax, gains, texts, dark, cmap=_COLOURS, norm=_SCALE)
     ax.set_xticks(range(len(budgets)), budgets)
-    ax.set_yticks(range(len(methods)), [method_name(name) for name in methods])
+    needs_none = set(here.loc[here["epsilon"] == "0", "method"])
+    ax.set_yticks(
+        range(len(methods)),
+        [
+            f"{method_label(name, here['level'].iloc[0])}{' (ε = 0)' if name in needs_none else ''}"
+            if name in free
+            else method_name(name)
+            for name in methods
+        ],
+    )
     if free and len(free) < len(methods):
         ax.axhline(len(methods) - len(free) - 0.5, color="0.3", linewidth=1)
     paid = here[here["mean"].notna() & (here["epsilon"] != "0")]

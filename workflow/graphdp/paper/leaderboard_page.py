@@ -122,9 +122,14 @@ def takes(level: str) -> Iterator[str]:
         tried = pd.DataFrame([json.loads(text) for text in mine["hyperparameters"].unique()])
         chosen = table[(table["method"] == method)]["hyperparameters"].map(json.loads)
         told = []
-        for name in (one for one in tried if tried[one].nunique() > 1):
-            counts = pd.Series([setting[name] for setting in chosen]).value_counts()
-            values = (f"{value} ({count})" for value, count in counts.sort_index().items())
+        for name in (one for one in tried if tried[one].nunique(dropna=False) > 1):
+            # A setting that lacks what others have is without it, as of dropout.
+            found = pd.Series([setting.get(name) for setting in chosen])
+            counts = found.value_counts(dropna=False).sort_index()
+            values = (
+                f"{'none' if pd.isna(value) else value} ({count})"
+                for value, count in counts.items()
+            )
             told.append(f"`{name}` {', '.join(values)}")
         seconds = pd.to_numeric(mine["cpu_seconds"]).mean()
         yield f"| {method_label(method, level)} | {seconds:.1f} | {'; '.join(told) or '–'} |"
