@@ -56,7 +56,7 @@ _GENERATORS = (
     "counter hash for degree bounds; every key is of the SHA-256 of {root} and the name of what is "
     "drawn (of public candidates, and of columns that are drawn, of the name alone)"
 )
-_FLOAT32 = (
+_ROUNDING = (
     "Clipped gradients are summed in float64 and rounded once (in float32 where a method is run as "
     "its authors' code has it), so that one of B moves their sum by 2⁻²³ B clips more than its own "
     "at most, if those of the others are computed alike with it and without: a premise that data "
@@ -73,7 +73,7 @@ _RNG = {
         generator=_GENERATORS.format(root="the public study seed"),
         cryptographic=False,
         note="Whoever knows the study seed can draw all of it again: the ε speak of the mechanism, "
-        f"not of a copy whose seed is public. {_FLOAT32}",
+        f"not of a copy whose seed is public. {_ROUNDING}",
         drawn_epsilon=None,
         drawn_delta=None,
     ),
@@ -81,7 +81,7 @@ _RNG = {
         generator=_GENERATORS.format(root="a secret key of 256 bits"),
         cryptographic=True,
         note="The ε hold as long as the key is secret. How long a job takes and how much memory is "
-        f"not hidden from who shares the machine. {_FLOAT32}",
+        f"not hidden from who shares the machine. {_ROUNDING}",
         drawn_epsilon=None,
         drawn_delta=None,
     ),

@@ -45,7 +45,7 @@ def add_rows(target: Tensor, index: Tensor, rows: Tensor) -> None:
         target.index_put_((index,), rows, accumulate=True)
 
 
-def add_sum(target: Tensor, rows: Tensor, dim: int | tuple[int, ...] = 0) -> None:
+def add_sum(target: Tensor, rows: Tensor, dim: int = 0) -> None:
     """target += Σ of `rows` over `dim`."""
     target.add_(rows.sum(dim, dtype=target.dtype))
 
