@@ -57,10 +57,10 @@ _GENERATORS = (
     "drawn (of public candidates, and of columns that are drawn, of the name alone)"
 )
 _ROUNDING = (
-    "Clipped gradients are summed in float64 and rounded once (in float32 where a method is run as "
-    "its authors' code has it), so that one of B moves their sum by 2⁻²³ B clips more than its own "
-    "at most, if those of the others are computed alike with it and without: a premise that data "
-    "made against it break, and that no ε counts."
+    "Clipped gradients are summed in float64 and rounded once (of HeterPoisson and DP-GNN as their "
+    "authors' code runs them in float32), so that one of B moves their sum by 2⁻²³ B clips more "
+    "than its own at most, if those of the others are computed alike with it and without: a "
+    "premise that data made against it break, and that no ε counts."
 )
 _OTHER_NOISE = "Gaussian noise alone is analysed as it is drawn; of {} noise nothing is said."
 _SML_NOISE = (
