@@ -189,6 +189,12 @@ def test_claims_have_as_many_models_as_their_commands_train():
     assert {name for name in re.findall(r"redraw:expected ([\w-]+) -->", parts[number])} == older
 
 
+def test_no_shipped_file_is_larger_than_a_mebibyte():
+    sizes = {path.name: path.stat().st_size for path in redraw.FOLDER.iterdir()}
+    assert len(sizes) > 20
+    assert {name: size for name, size in sizes.items() if size > 2**20} == {}
+
+
 def test_a_claim_without_rows_is_refused(monkeypatch):
     said = redraw.shipped()
     said["claims"]["dpa-cora"]["expected"] = {"none": {"line": "GAP", "of": {"method": "gap"}}}
