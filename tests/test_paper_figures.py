@@ -202,7 +202,7 @@ def test_figure_6_keeps_methods_of_one_epsilon_apart_beside_lines(frame, study):
 def test_an_epsilon_of_the_weights_alone_is_said_to_be_in_the_picture(monkeypatch):
     monkeypatch.chdir(PUBLISHED.parents[2])
     context = shipped.shipped_context("config/papers/progap.yaml", ["cora"])
-    frame = shipped.shipped_rows("progap-rows.csv.gz")
+    frame = shipped.shipped_rows("progap-*-rows.csv.gz")
 
     def foot(frame):
         return accuracy_figure(frame, context).get_supxlabel().replace("\n", " ")
@@ -357,7 +357,7 @@ def test_the_authors_code_has_its_methods_colour_hollow_and_dashed(monkeypatch):
         assert "markerfacecolor" not in own and "linestyle" not in own
     # So it is drawn: ProGAP's baselines at node level, among lines of other methods.
     context = shipped.shipped_context("config/papers/progap.yaml", ["cora"])
-    figure = accuracy_figure(shipped.shipped_rows("progap-rows.csv.gz"), context)
+    figure = accuracy_figure(shipped.shipped_rows("progap-*-rows.csv.gz"), context)
     lines = {line.get_label(): line for line in figure.axes[1].get_lines()}
     own, variant = (lines["ProGAP's DP-GNN" + end] for end in ("", " (its code)"))
     assert variant.get_color() == own.get_color() == own.get_markerfacecolor()

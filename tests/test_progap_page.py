@@ -24,7 +24,8 @@ def in_the_project(monkeypatch):
 
 @cache
 def shipped() -> pd.DataFrame:
-    rows = pd.read_csv(ROOT / "workflow/report/progap-rows.csv.gz", low_memory=False)
+    files = sorted((ROOT / "workflow/report").glob("progap-*-rows.csv.gz"))
+    rows = pd.concat([pd.read_csv(file, low_memory=False) for file in files], ignore_index=True)
     settings = rows["hyperparameters"].map(json.loads)
     flags = {name: [s.get(name, False) for s in settings] for name in ("layerwise", "history")}
     return rows.assign(**flags)

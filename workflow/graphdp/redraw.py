@@ -15,6 +15,7 @@ rows and libraries give equal bytes. New rows need no more than this command.
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatch
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -69,6 +70,16 @@ def shipped(*, drawn: bool = True) -> dict[str, Any]:
     return said
 
 
+def config_of(rows: str) -> str:
+    """The configuration that shipped rows were trained with; rows: as for `shipped_rows`. Raises
+    `GraphDPError` if `shipped.yaml` names no such file."""
+    said = shipped(drawn=False)["rows"]
+    for name, config in said.items():
+        if fnmatch(name, rows):
+            return config
+    raise GraphDPError(f"workflow/report/shipped.yaml: rows lacks {rows}; correct the entry")
+
+
 def draw(name: str, folder: Path = FOLDER) -> None:
     """Draw a figure of `shipped.yaml`, by its file's name, into `folder`.
 
@@ -85,7 +96,7 @@ def figure_of(name: str) -> Figure:
         return outcomes.draw(outcomes.shipped(entry["method"]))
     if "panels" in entry:
         return overview.draw([page(method).overview() for method in entry["panels"]])
-    context = shipped_context(said["rows"][entry["rows"]], entry["datasets"])
+    context = shipped_context(config_of(entry["rows"]), entry["datasets"])
     drawing = known(entry["figure"], figures(), "figure")
     return drawing.draw(shipped_rows(entry["rows"]), context)
 
@@ -134,7 +145,7 @@ def coverage(paper: str) -> Iterator[str]:
     of these, the paper's own, and those that stand in for them."""
     said = shipped()
     entry = known(paper, said["papers"], "paper with shipped rows")
-    rows, config = shipped_rows(entry["rows"]), said["rows"][entry["rows"]]
+    rows, config = shipped_rows(entry["rows"]), config_of(entry["rows"])
     attacks = shipped_attacks(entry["attacks"]) if "attacks" in entry else None
     context = shipped_context(config, sorted(set(rows["dataset"])))
     near, printed = runs.near_print(rows, context)

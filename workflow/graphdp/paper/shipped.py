@@ -30,9 +30,11 @@ _COLUMNS = ["figure", "series", "x", "y"]
 def shipped_rows(name: str) -> pd.DataFrame:
     """The rows of a file of `FOLDER`, as `read_rows` gives them; read once, so not to be changed.
 
-    Raises `GraphDPError` as `read_rows`.
+    name: of a file, or a pattern of several of one study ("progap-*-rows.csv.gz", one for each
+    graph, so that none gets too large). Raises `GraphDPError` as `read_rows`.
     """
-    return read_rows(FOLDER / name)
+    files = sorted(FOLDER.glob(name)) or [FOLDER / name]
+    return pd.concat([read_rows(file) for file in files], ignore_index=True)
 
 
 @cache

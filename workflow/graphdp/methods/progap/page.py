@@ -13,7 +13,7 @@ from graphdp.paper.pages import listed, method_lines, shipped_cells, shipped_ord
 from graphdp.paper.select import select_best, summarise
 from graphdp.paper.shipped import shipped_context, shipped_rows
 
-ROWS, CONFIG = "progap-rows.csv.gz", "config/papers/progap.yaml"
+ROWS, CONFIG = "progap-*-rows.csv.gz", "config/papers/progap.yaml"
 EDGE, NODE = ("0.25", "0.5", "1", "2", "4"), ("2", "4", "8", "16", "32")
 #: What a line of a table is called -> its method, in the order of the lines.
 EDGE_LINES = {
