@@ -56,7 +56,8 @@ def frame(written):
 
 
 def _panels(figure):
-    return {ax.get_title(): ax for ax in figure.axes if ax.axison}
+    """ "graph, level" -> the panel: what more its title says, of ε, is left out."""
+    return {", ".join(ax.get_title().split(", ")[:2]): ax for ax in figure.axes if ax.axison}
 
 
 def _lines(ax):
@@ -256,8 +257,8 @@ def test_figure_8_draws_one_line_per_epsilon_over_the_hops(frame, study):
     assert all(ax.get_legend() is None for ax in panels.values())
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["0.5", "1", "2", "4", "8"]
-    assert legend.get_title().get_text() == "target ε"
-    assert panels["pubmed, node level"].get_xlabel() == "hops K; claimed ε (δ = 1e-5)"
+    assert legend.get_title().get_text() == "target ε (lines stand a little apart sideways)"
+    assert panels["pubmed, node level"].get_title() == "pubmed, node level, claimed ε (δ = 1e-5)"
     assert "GAP as published, proven (edge), refuted (node)" in figure.get_supxlabel()
     # The accuracy experiment bounds degrees at 100 or 200: the 10 of Figure 9 must not be chosen.
     chosen = summary_of(frame, study, "accuracy", "hp_hops")

@@ -279,6 +279,14 @@ def widen(ax: Axes) -> None:
 _DELTA = re.compile(r"\s\(δ\s=\s[^;()]+\)$")
 
 
+def add_to_title(ax: Axes, words: str) -> None:
+    """Put words (" more", ", more") behind a panel's title, or below it where they would run into
+    the title beside it."""
+    title = ax.get_title()
+    whole = title + words
+    ax.set_title(whole if len(whole) <= 52 else f"{title}\n{words.lstrip(', ')}")
+
+
 def _label_once(line: Sequence[Axes]) -> None:
     """The axis title of a line of panels once, below its middle, if it is the same for all; where
     they differ in δ alone, δ goes into the panels' titles."""
@@ -292,10 +300,8 @@ def _label_once(line: Sequence[Axes]) -> None:
             return
         labels = list(without)
         for ax, delta in zip(line, deltas, strict=True):
-            words = delta[0].replace("\u00a0", " ").replace("\n", " ").strip()
-            title = f"{ax.get_title()} {words}"
-            # A longer one would run into the title beside it.
-            ax.set_title(title if len(title) <= 52 else f"{ax.get_title()}\n{words}")
+            words = delta[0].replace("\u00a0", " ").replace("\n", " ")
+            add_to_title(ax, words)
     for ax in line:  # a blank keeps the room below each panel
         ax.set_xlabel("\u00a0" + labels[0].count("\n") * "\n")
     middle = line[len(line) // 2]

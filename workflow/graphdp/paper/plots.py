@@ -18,6 +18,7 @@ from graphdp.paper.cells import expected_cells, missing_reason, study_datasets
 from graphdp.paper.labels import as_implemented, edge_free_methods, method_label
 from graphdp.paper.panels import (
     BAND,
+    add_to_title,
     draw_line,
     empty_panel,
     epsilon_axis,
@@ -111,7 +112,8 @@ def by_number(
         if log:
             ax.set_xscale("log")
         lines_by_epsilon(ax, mine, column, level, tokens)
-        ax.set_xlabel(f"{label}; {claims_title(mine, 'ε', details=False)}")
+        ax.set_xlabel(label)
+        add_to_title(ax, f", {claims_title(mine, 'ε', details=False)}")
         set_ticks(ax, sorted(mine[column].unique()))
 
     with style.theme():
@@ -122,9 +124,8 @@ def by_number(
         summary = summary[summary["level"].isin(levels)]
         tokens = sorted(set(summary["epsilon"]), key=float)
         compared = Compared(name, column, lambda value: (value, f"{letter} =", f"{value:g}"))
-        return panel_grid(
-            summary, context, experiment, levels, panel, compared, legend_title="target ε"
-        )
+        title = "target ε (lines stand a little apart sideways)"
+        return panel_grid(summary, context, experiment, levels, panel, compared, title)
 
 
 def contrast(
