@@ -8,15 +8,15 @@ import yaml
 
 from graphdp.errors import GraphDPError
 
-# libyaml, where it is built in, takes a tenth.
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+#: libyaml, where it is built in, takes a tenth, and each job of the workflow parses the registry.
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def check(path: str | os.PathLike) -> None:
     """Raises `GraphDPError`, with the line, for a key that stands twice in one mapping of a file of
     YAML or JSON. One that cannot be read, or is neither, is left to who reads it."""
     try:
-        root = yaml.compose(Path(path).read_text(encoding="utf-8"), _Loader)
+        root = yaml.compose(Path(path).read_text(encoding="utf-8"), LOADER)
     except (OSError, ValueError, yaml.YAMLError):
         return
     for key, line in _repeated(root, set()):

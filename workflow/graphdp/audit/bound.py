@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from graphdp.errors import GraphDPError
+from graphdp.errors import GraphDPError, one_of
 from graphdp.privacy.accounting import check_delta, gaussian_epsilon
 from graphdp.privacy.plan import Composition, Plan
 
@@ -112,8 +112,7 @@ def lower_bound(
     """
     delta = check_delta(delta)
     present, absent = np.asarray(present, float), np.asarray(absent, float)
-    if analysis not in ANALYSES[:2]:
-        raise GraphDPError(f"analysis is {analysis!r}; choose one of {', '.join(ANALYSES[:2])}")
+    one_of("analysis", analysis, ANALYSES[:2])
     if not 0 < confidence < 1:
         raise GraphDPError(f"confidence is {confidence!r}; it must lie strictly between 0 and 1")
     if present.shape != absent.shape or present.ndim != 1 or len(present) < 4:

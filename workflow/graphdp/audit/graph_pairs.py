@@ -23,7 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphdp.data.graph import in_edges
-from graphdp.errors import GraphDPError
+from graphdp.errors import GraphDPError, one_of
 from graphdp.graphs import degree
 from graphdp.releases import aggregation
 from graphdp.rng import generator, stream_seed
@@ -194,8 +194,7 @@ def draw_scores(
     construction: Construction, mechanism: Mechanism, world: str, draws: int, seed: int
 ) -> np.ndarray:
     """Scores of `draws` independent runs in one world: float64 (draws,)."""
-    if world not in WORLDS:
-        raise GraphDPError(f"world is {world!r}; choose one of {', '.join(WORLDS)}")
+    one_of("world", world, WORLDS)
     expected = {w: kept_edges(construction, mechanism, w) for w in WORLDS}
     edges = max(1, len(construction.edges(world)))
     size = max(1, min(_CALL_ROWS // construction.num_nodes, _CALL_EDGES // edges))

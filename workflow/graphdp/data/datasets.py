@@ -18,9 +18,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from graphdp import repeated_keys
 from graphdp.errors import GraphDPError
 
-# Each job of the workflow parses the registry again; libyaml, where it is built in, takes a tenth.
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -176,7 +173,7 @@ def load_registry(path: str | os.PathLike) -> Registry:
     """
     path = Path(path)
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+        content = yaml.load(path.read_text(encoding="utf-8"), repeated_keys.LOADER)
     except (OSError, yaml.YAMLError) as error:
         raise GraphDPError(f"cannot read the dataset registry {path}: {error}") from error
     repeated_keys.check(path)

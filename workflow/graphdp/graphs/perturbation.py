@@ -31,7 +31,7 @@ import scipy.sparse as sp
 from graphdp import io
 from graphdp.coins import Coins
 from graphdp.data.graph import csr_from_edges, in_edges
-from graphdp.errors import GraphDPError
+from graphdp.errors import GraphDPError, one_of
 from graphdp.privacy.execution import Execution, answered
 
 PERTURBATIONS = ("asymmetric", "edge_rand", "lap_graph", "asymmetric_chunks")
@@ -87,10 +87,7 @@ def perturb(
     """
     nodes = len(indptr) - 1
     needed = ("link",) if perturbation == "edge_rand" else ("link", "density")
-    if perturbation not in PERTURBATIONS:
-        raise GraphDPError(
-            f"perturbation is {perturbation!r}; choose one of {', '.join(PERTURBATIONS)}"
-        )
+    one_of("perturbation", perturbation, PERTURBATIONS)
     if sorted(epsilons) != sorted(needed) or not all(value > 0 for value in epsilons.values()):
         raise GraphDPError(
             f"{perturbation} needs an ε above 0 for {' and '.join(needed)}, got {dict(epsilons)}"

@@ -202,12 +202,14 @@ def _readings(epsilons: str) -> dict[str, str]:
     return readings
 
 
-def typed(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with its columns' types: float64, Int64 (counts) and str ("" when empty)."""
+def typed(
+    frame: pd.DataFrame, floats: Sequence[str] = FLOATS, counts: Sequence[str] = COUNTS
+) -> pd.DataFrame:
+    """The frame with its columns' types: float64, Int64 (counts), else str ("" when empty)."""
     for name in frame.columns:
-        if name in FLOATS:
+        if name in floats:
             frame[name] = pd.to_numeric(frame[name]).astype("float64")
-        elif name in COUNTS:
+        elif name in counts:
             frame[name] = pd.to_numeric(frame[name]).astype("Int64")
         else:
             frame[name] = frame[name].astype(object).fillna("").astype(str)

@@ -10,6 +10,7 @@ import pandas as pd
 from graphdp import io
 from graphdp.attacks.nodes import ATTACK
 from graphdp.errors import GraphDPError
+from graphdp.paper.accuracy import typed
 from graphdp.paper.accuracy_words import claim_label
 from graphdp.paper.cells import expected_cells, missing_reason, read_published, study_datasets
 from graphdp.paper.labels import method_label, notes
@@ -151,7 +152,10 @@ def table3(rows: pd.DataFrame, context: Mapping) -> pd.DataFrame:
         else:
             line["missing_reason"] = missing_reason(cell, asked)
         lines.append(line)
-    return _typed(pd.DataFrame(lines, columns=list(TABLE3_COLUMNS)))
+    table = pd.DataFrame(lines, columns=list(TABLE3_COLUMNS))
+    # A cell without a result claims what the paper does.
+    table["epsilon_basis"] = table["epsilon_basis"].fillna("as_published")
+    return typed(table, TABLE3_NUMBERS, TABLE3_COUNTS)
 
 
 def attack_cells(context: Mapping) -> list[tuple[str, str, str, str]]:
@@ -176,21 +180,6 @@ def _summary(group: pd.DataFrame) -> dict:
     same = ("members", "membership_epsilon", "epsilon_basis", "adjacency", "delta",
             "epsilon_status", "hyperparameters")  # fmt: skip
     return summary | {name: first[name] for name in same}
-
-
-def _typed(frame: pd.DataFrame) -> pd.DataFrame:
-    for name in frame.columns:
-        if name in TABLE3_NUMBERS:
-            frame[name] = pd.to_numeric(frame[name]).astype("float64")
-        elif name in TABLE3_COUNTS:
-            frame[name] = pd.to_numeric(frame[name]).astype("Int64")
-        else:
-            frame[name] = frame[name].astype(object).fillna("").astype(str)
-    # A cell without a result claims what the paper does.
-    frame["epsilon_basis"] = frame["epsilon_basis"].where(
-        frame["epsilon_basis"] != "", "as_published"
-    )
-    return frame
 
 
 def show_table3(table: pd.DataFrame) -> Printed:

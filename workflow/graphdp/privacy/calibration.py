@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
 
-from graphdp.errors import GraphDPError
+from graphdp.errors import GraphDPError, one_of
 from graphdp.privacy import accounting
-from graphdp.privacy.mechanisms.base import one_of
 from graphdp.privacy.plan import Plan
 from graphdp.privacy.protection import LEAST_EPSILON, REPLACED, replaces
 

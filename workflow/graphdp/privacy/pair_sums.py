@@ -88,7 +88,7 @@ drawn without looking at anything: post-processing. No amplification by it is cl
 
 import math
 
-from graphdp.errors import GraphDPError
+from graphdp.errors import GraphDPError, one_of
 from graphdp.noise import MOST_DRAWS
 from graphdp.parties.ring import CELL_BITS, FRACTION_BITS, RING_BITS, step_bits
 from graphdp.privacy.mechanisms.base import Sensitivity, is_count, require
@@ -135,7 +135,7 @@ def sum_sensitivity(
 
     Raises GraphDPError for an unknown adjacency and for a D that is no whole number.
     """
-    _check_adjacency(adjacency)
+    one_of("adjacency", adjacency, ADJACENCIES)
     if adjacency in _EDGES:
         square, formula = (_SAMPLED_EDGES if sampled else _EDGES)[adjacency]
         return Sensitivity(math.sqrt(square), formula, _SOURCE)
@@ -156,14 +156,9 @@ def count_sensitivity(
 
 def length_sensitivity(adjacency: str) -> Sensitivity:
     """Δ of the numbers of users by length of list. Raises GraphDPError for an unknown adjacency."""
-    _check_adjacency(adjacency)
+    one_of("adjacency", adjacency, ADJACENCIES)
     square = 8 if adjacency == "edge_undirected" else 2
     return Sensitivity(math.sqrt(square), f"sqrt({square})", _SOURCE)
-
-
-def _check_adjacency(adjacency: str) -> None:
-    if adjacency not in ADJACENCIES:
-        raise GraphDPError(f"adjacency is {adjacency!r}; choose one of {', '.join(ADJACENCIES)}")
 
 
 def _checked_degree(max_degree: int | None) -> int:

@@ -18,13 +18,13 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from graphdp.errors import one_of
 from graphdp.privacy import mechanisms
 from graphdp.privacy.mechanisms.base import (
     Mechanism,
     Sensitivity,
     Term,
     is_count,
-    one_of,
     require,
 )
 from graphdp.privacy.mechanisms.claimed_laplace import ClaimedLaplace

@@ -4,7 +4,7 @@ another sensitivity, another sampling or the official code's number of steps."""
 from dataclasses import replace
 from typing import Any
 
-from graphdp.errors import GraphDPError
+from graphdp.errors import GraphDPError, one_of
 from graphdp.privacy import sensitivity
 from graphdp.privacy.assumptions import OFFICIAL_STEPS
 from graphdp.privacy.plan import (
@@ -68,10 +68,7 @@ def check_known_level(method: str, level: str) -> None:
 
 
 def check_adjacency(method: str, adjacency: str) -> None:
-    if adjacency not in NODE_ADJACENCIES:
-        raise GraphDPError(
-            f"{method}: adjacency is {adjacency!r}; choose one of {', '.join(NODE_ADJACENCIES)}"
-        )
+    one_of(f"{method}: adjacency", adjacency, NODE_ADJACENCIES)
 
 
 def check_given(method: str, **settings: object) -> None:

@@ -224,8 +224,7 @@ def compared(
     frame["epsilon_basis"] = frame["epsilon_basis"].mask(
         bare, frame["published_mean"].isna().map({True: "not_calibrated", False: "as_published"})
     )
-    numbers = {name: pd.to_numeric(frame[name]).astype("float64") for name in NUMBERS}
-    return typed(frame.drop(columns=list(NUMBERS))).assign(**numbers)[list(_COLUMNS)]
+    return typed(frame, TABLE_FLOATS)
 
 
 def printed_cells(context: Mapping, artefact: str, line: Line) -> dict[tuple, dict]:

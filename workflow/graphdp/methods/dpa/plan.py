@@ -8,7 +8,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from graphdp.errors import GraphDPError
+from graphdp.errors import GraphDPError, one_of
 from graphdp.privacy.assumptions import (
     BOUND_IS_COUNTED,
     EDGE_COUNT_IS_PUBLIC,
@@ -119,11 +119,7 @@ def dpa_plan(
     if level == "node" and degree_quantile is None:
         check_given("dpa", max_degree=max_degree)
     adjacency = adjacency or ADJACENCIES[level][0]
-    if adjacency not in ADJACENCIES[level]:
-        raise GraphDPError(
-            f"dpa, {level} level: adjacency is {adjacency!r}; choose one of "
-            f"{', '.join(ADJACENCIES[level])}"
-        )
+    one_of(f"dpa, {level} level: adjacency", adjacency, ADJACENCIES[level])
     if degree_quantile is not None:
         _check_quantile(max_degree, degree_quantile)
     sampled = max_degree is not None or degree_quantile is not None

@@ -8,7 +8,7 @@ core/data/loader/node.py); it was not executed here.
 from dataclasses import replace
 from typing import Any
 
-from graphdp.errors import GraphDPError
+from graphdp.errors import GraphDPError, one_of
 from graphdp.privacy import sensitivity
 from graphdp.privacy.assumptions import CANDIDATES_ARE_PUBLIC, ROW_IS_WITHHELD
 from graphdp.privacy.perturbed_sums import all_analyses, published_plan
@@ -61,20 +61,13 @@ def gap_plan(
     norm. Edge level reads `hops` alone, level none nothing.
     Raises GraphDPError for a missing, wrong or unknown setting.
     """
-    if degree_bound not in DEGREE_BOUNDS:
-        raise GraphDPError(
-            f"gap: degree_bound is {degree_bound!r}; choose one of {', '.join(DEGREE_BOUNDS)}"
-        )
+    one_of("gap: degree_bound", degree_bound, DEGREE_BOUNDS)
     check_adjacency("gap", adjacency)
     training = (num_train, batch_size, epochs, max_grad_norm, adjacency)
     published = published_plan(
         "gap", level, hops, ("encoder",) if encoder else (), ("classifier",), max_degree, *training
     )
-    if differing_terms not in DIFFERING_TERMS:
-        raise GraphDPError(
-            f"gap: differing_terms is {differing_terms!r}; choose one of "
-            f"{', '.join(DIFFERING_TERMS)}"
-        )
+    one_of("gap: differing_terms", differing_terms, DIFFERING_TERMS)
     if level == "node" and differing_terms == "all":
         if degree_bound != "sampling" or adjacency != "node_add_remove":
             raise GraphDPError(

@@ -26,7 +26,7 @@ from scipy import sparse
 from torch import Tensor
 from torch.nn import functional as F
 
-from graphdp.errors import GraphDPError
+from graphdp.errors import one_of
 from graphdp.methods.heterpoisson.bags import Bags, Draw
 from graphdp.training.descent import clipping_factors, views
 from graphdp.training.features import checked
@@ -50,9 +50,7 @@ class Convolution:
     convolution: str
 
     def __post_init__(self) -> None:
-        if self.convolution not in CONVOLUTIONS:
-            known = ", ".join(CONVOLUTIONS)
-            raise GraphDPError(f"convolution is {self.convolution!r}; choose one of {known}")
+        one_of("convolution", self.convolution, CONVOLUTIONS)
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:

@@ -275,8 +275,7 @@ def _typed(table: pd.DataFrame, context: Mapping, lines: Sequence[Line]) -> pd.D
     table["epsilon_basis"] = table["epsilon_basis"].mask(
         bare, table["published_mean"].isna().map({True: "not_calibrated", False: unknown})
     )
-    numbers = {name: pd.to_numeric(table[name]).astype("float64") for name in NUMBERS}
-    return typed(table.drop(columns=list(NUMBERS))).assign(**numbers)[list(_COLUMNS)]
+    return typed(table, TABLE_FLOATS)
 
 
 def show_table1(table: pd.DataFrame) -> Printed:

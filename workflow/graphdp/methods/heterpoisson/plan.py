@@ -6,7 +6,7 @@ What the authors' code accounts and runs is read from its source (zihangxiang/PN
 from dataclasses import replace
 from typing import Any
 
-from graphdp.errors import GraphDPError
+from graphdp.errors import GraphDPError, one_of
 from graphdp.privacy.assumptions import (
     CANDIDATES_ARE_PUBLIC,
     SELECTION_IS_UNCOUNTED,
@@ -109,10 +109,7 @@ def heterpoisson_plan(
         )
     if degree_bound and max_degree is None:
         raise GraphDPError("heterpoisson: degree_bound public_candidates needs max_degree; give it")
-    if overlap not in ANALYSES:
-        raise GraphDPError(
-            f"heterpoisson: overlap is {overlap!r}; choose one of {', '.join(ANALYSES)}"
-        )
+    one_of("heterpoisson: overlap", overlap, ANALYSES)
     if analysis not in (None, *ANALYSES[overlap]):
         known = " or ".join(one for one in ANALYSES[overlap] if one != "both")
         raise GraphDPError(

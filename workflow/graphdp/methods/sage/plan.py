@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from graphdp.errors import GraphDPError
+from graphdp.errors import one_of
 from graphdp.privacy import sensitivity
 from graphdp.privacy.assumptions import (
     EDGE_COUNT_IS_PUBLIC,
@@ -104,9 +104,7 @@ def sage_plan(
     if level == "none":
         return not_private("sage")
     if level == "edge":
-        if perturbation not in _PERTURBATIONS:
-            known = ", ".join(_PERTURBATIONS)
-            raise GraphDPError(f"sage: perturbation is {perturbation!r}; choose one of {known}")
+        one_of("sage: perturbation", perturbation, _PERTURBATIONS)
         chunks = perturbation == "asymmetric_chunks"
         return Plan(
             method="sage",
@@ -129,10 +127,7 @@ def sage_plan(
         epochs=epochs,
         max_grad_norm=max_grad_norm,
     )
-    if inference not in INFERENCES:
-        raise GraphDPError(
-            f"sage: inference is {inference!r}; choose one of {', '.join(INFERENCES)}"
-        )
+    one_of("sage: inference", inference, INFERENCES)
     _, steps = dpsgd_rounds(num_train, batch_size, epochs)
     group = max_degree + 1
     exact = inference == "exact"
@@ -211,8 +206,7 @@ def analyses(level: str, settings: dict[str, Any], num_train: int | None) -> tup
     """
     settings = dict(settings)
     clipping = settings.pop("clipping", "samples")
-    if clipping not in CLIPPINGS:
-        raise GraphDPError(f"sage: clipping is {clipping!r}; choose one of {', '.join(CLIPPINGS)}")
+    one_of("sage: clipping", clipping, CLIPPINGS)
     published = sage_plan(level, num_train=num_train, **settings)
     if level == "none":
         return (published,)

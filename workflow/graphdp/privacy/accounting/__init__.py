@@ -29,7 +29,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.metadata import version
 
-from graphdp.errors import GraphDPError
+from graphdp.errors import GraphDPError, one_of
 from graphdp.privacy.accounting.by_autodp import (
     autodp_delta,
     autodp_epsilon,
@@ -237,8 +237,7 @@ def _prepare(plan: Plan, noise: float, accountant: str) -> tuple[Composition, fl
     if not noise >= 0:  # also refuses NaN
         raise GraphDPError(f"noise multiplier is {noise!r}; give a number of at least 0")
     composition = plan.composition
-    if accountant not in _EPSILON:
-        raise GraphDPError(f"accountant is {accountant!r}; choose one of {', '.join(_EPSILON)}")
+    one_of("accountant", accountant, _EPSILON)
     if not knows(accountant, composition):
         raise GraphDPError(_not_known(accountant, composition))
     if composition.is_empty:

@@ -11,8 +11,8 @@ import pkgutil
 from dataclasses import asdict, fields
 from typing import Any
 
-from graphdp.errors import GraphDPError
-from graphdp.privacy.mechanisms.base import Mechanism, Sensitivity, one_of, require
+from graphdp.errors import GraphDPError, one_of
+from graphdp.privacy.mechanisms.base import Mechanism, Sensitivity, require
 
 #: kind -> class, for every file of this folder.
 KINDS: dict[str, type[Mechanism]] = {}

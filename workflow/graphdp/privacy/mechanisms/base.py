@@ -30,11 +30,6 @@ def is_finite(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def one_of(what: str, value: object, choices: tuple[str, ...]) -> None:
-    """GraphDPError unless `value` is among the choices."""
-    require(value in choices, f"{what} is {value!r}; choose one of {', '.join(choices)}")
-
-
 @dataclass(frozen=True)
 class Sensitivity:
     """An L2 sensitivity with the reason why it holds.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from graphdp.errors import GraphDPError
+from graphdp.errors import GraphDPError, one_of
 from graphdp.privacy.mechanisms.base import (
     Curve,
     Sensitivity,
@@ -12,7 +12,6 @@ from graphdp.privacy.mechanisms.base import (
     Term,
     check_sub_graphs,
     is_count,
-    one_of,
     require,
 )
 from graphdp.privacy.sub_graph_step import ANALYSES, KNOWN, Step

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from graphdp.errors import one_of
 from graphdp.privacy.mechanisms.base import (
     Curve,
     Sensitivity,
@@ -11,7 +12,6 @@ from graphdp.privacy.mechanisms.base import (
     Term,
     check_sub_graphs,
     is_count,
-    one_of,
     require,
 )
 
