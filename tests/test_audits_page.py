@@ -8,6 +8,7 @@ import pytest
 
 from graphdp.audit import claims, outcomes
 from graphdp.errors import GraphDPError
+from graphdp.methods import registry
 
 ROOT = Path(__file__).parent.parent
 PAGE = re.sub(r"\s+", " ", (ROOT / "docs/audits.md").read_text())
@@ -185,6 +186,12 @@ def test_how_bounds_are_read_is_told():
     assert one["delta"] == 1e-6
     assert f"`dpa-edge-directed-eps4` ({labels}) ≥ {one['lower_bound']:.2f} of 4, where" in PAGE
     assert f"where the shares by themselves show ≥ {alone:.2f}." in PAGE
+
+
+def test_every_folder_of_methods_has_an_attack_on_them():
+    """Nothing is called proven that nobody attacked."""
+    attacked = {claims.home(name) for name in claims.claims()}
+    assert attacked == {f"graphdp.methods.{folder}.audit" for folder in registry.folders()}
 
 
 def test_all_claims_of_today_are_shipped_and_came_out_as_they_must():

@@ -177,6 +177,26 @@ def test_file_in_place_needs_nothing_else(tmp_path):
     assert (tmp_path / "data.bin").stat().st_mtime_ns == before
 
 
+def test_a_file_that_is_not_accepted_gets_no_place(server, tmp_path):
+    """Nor is anything of it written down. From a mirror, and from the network."""
+    mirror, folder, seen = tmp_path / "mirror", tmp_path / "raw", []
+    mirror.mkdir()
+    (mirror / "data.bin").write_bytes(CONTENT)
+    server.answers = [GOOD]
+
+    def refuse(sha256):
+        seen.append(sha256)
+        raise GraphDPError("it was released")
+
+    for spec, place in ((dataset(), mirror), (dataset(url=server.url), None)):
+        with pytest.raises(GraphDPError, match="it was released"):
+            download(spec, folder, place, accept=refuse)
+        assert names(folder) == []
+    assert seen == [SHA256] * 2
+    download(dataset(), folder, mirror, accept=seen.append)
+    assert seen == [SHA256] * 3 and (folder / "data.bin").read_bytes() == CONTENT
+
+
 def test_damaged_file_in_place_is_replaced_from_the_mirror(tmp_path):
     raw, mirror = tmp_path / "raw", tmp_path / "mirror" / "deep" / "down"
     raw.mkdir()

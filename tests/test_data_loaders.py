@@ -284,3 +284,10 @@ def test_a_universe_is_a_number_that_can_be_drawn_for(tmp_path, num_ids):
     spec = DatasetSpec(name="mine", title="Mine", loader="arrays", parameters=parameters)
     with pytest.raises(GraphDPError, match=r"dataset 'mine': the universe of ids has .* members"):
         preprocess(spec, tmp_path)
+
+
+def test_a_file_that_is_no_archive_is_said_to_be_none(tmp_path):
+    """Numpy would advise to load it unsafely."""
+    (tmp_path / "mine.npz").write_text("x,y\n1,2\n")
+    with pytest.raises(GraphDPError, match=r"mine\.npz is no \.npz file: write it with numpy"):
+        LOADERS["arrays"](tmp_path, ["mine.npz"], "mine.npz")

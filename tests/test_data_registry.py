@@ -91,7 +91,7 @@ def test_variant_of_preprocessing_drops_the_counts_it_invalidates(registry):
         ({"base": "csbm", "paramters": {}}, "paramters: unknown key: did you mean 'parameters'"),
         ({"base": "cora", "preprocessing": {"symmetrize": True}}, "did you mean 'symmetrise'"),
         ({"base": "cora", "preprocessing": {"min_class_count": 0}}, "min_class_count.*greater"),
-        ({"parameters": {}}, "base: Field required"),
+        ({"parameters": {}}, "base: the key 'base' is missing; add"),
     ],
 )
 def test_wrong_definitions_are_refused_in_one_line(registry, definition, message):

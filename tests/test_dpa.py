@@ -682,14 +682,14 @@ def test_what_no_degree_could_be_released_with_is_refused_before_the_lengths_are
 
 @pytest.mark.parametrize("level", ["edge", "node"])
 def test_a_statement_says_that_a_bound_is_found_and_counted(level):
-    """Of a bound that is given it says that the paper has it."""
+    """Of a bound that is given it says that nobody counts how it was chosen."""
     for counted, how in enumerate(({"max_degree": 3}, {"degree_quantile": 0.8})):
         made, setting = block(level=level, **how)
         (entry,) = made.calibrations
         plan = Plan.from_dict(entry["plan"])
         (last,) = (line for line in uncounted(plan, "last", 1, 1, "reproduction")
-                   if "come from the papers" in line)  # fmt: skip
-        assert last.startswith("Degree bound") != bool(counted)
+                   if "ranges of the search" in line)  # fmt: skip
+        assert ("a degree bound where there is one" in last) != bool(counted)
         bound = statement._guarantee(plan, setting, WORDS).degree_bound
         assert bound.max_degree == (63 if counted else 3)
         assert ("cut at the 0.8 quantile of noisy lengths" in bound.method) == bool(counted)

@@ -167,6 +167,35 @@ except GraphDPError as error:
     assert len(path.read_text().splitlines()) == 2
 
 
+def test_links_to_one_ledger_are_held_by_one_lock(tmp_path, monkeypatch):
+    """Else two projects that share it would write over each other's lines."""
+    shared, held = tmp_path / "shared/ledger.jsonl", []
+    ledger.reserve(ENTRY, DATA, shared)
+    monkeypatch.setattr(ledger.fcntl, "flock", lambda file, _: held.append(os.fstat(file).st_ino))
+    for number, name in enumerate("cd"):
+        linked = tmp_path / name / "ledger.jsonl"
+        linked.parent.mkdir()
+        for suffix in (".jsonl", ".key"):
+            linked.with_suffix(suffix).symlink_to(shared.with_suffix(suffix))
+        ledger.reserve({**ENTRY, "dataset": name, "noise": name}, {"files": [name]}, linked)
+        assert linked.is_symlink() and len(shared.read_text().splitlines()) == 2 + number
+    ledger.publish("c", "0" * 64, tmp_path / "d/ledger.jsonl")
+    assert held == [shared.parent.stat().st_ino] * 3
+
+
+def test_what_a_killed_write_left_does_not_pass_on_its_mode_nor_lead_elsewhere(tmp_path):
+    path, new = tmp_path / "private/ledger.jsonl", tmp_path / "private/ledger.jsonl.new"
+    ledger.reserve(ENTRY, DATA, path)
+    new.write_text("half")
+    new.chmod(0o644)
+    ledger.reserve(ENTRY | OTHER, {"files": ["g"]}, path)
+    (tmp_path / "else").write_text("else")
+    new.symlink_to(tmp_path / "else")
+    ledger.publish("b", "0" * 64, path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600 and not path.is_symlink()
+    assert len(path.read_text().splitlines()) == 3 and (tmp_path / "else").read_text() == "else"
+
+
 KILLED = """
 import os, signal, sys
 from graphdp import ledger

@@ -90,6 +90,22 @@ def test_the_commands_of_the_documentation_make_a_method(tmp_path):
             shutil.copytree(folder / "mymean", folder / "twin")
 
 
+def test_a_mistake_in_a_plan_is_one_line(tmp_path):
+    """As it is imported, and as it is made."""
+    project = Project(tmp_path, STUDY)
+    plan = project.folder / "workflow/graphdp/methods/mlp/plan.py"
+    text = plan.read_text()
+    line = "calibrate mlp --level node --epsilon 4 --delta 1e-5 --train-nodes 1980 --epochs 2"
+    made = "def analyses("
+    assert text.count(made) == 1
+    for broken in (text + "\nx = Plna\n", text.replace(made, f"{made[:-1]}x(")):
+        plan.write_text(broken)
+        result = project.graphdp(*line.split(), "--batch-size", "64", check=False)
+        assert (result.returncode, result.stderr.count("\n")) == (2, 1), result.stderr
+        assert "workflow/graphdp/methods/mlp: " in result.stderr
+        assert "correct it, or move the folder away" in result.stderr
+
+
 def edit(project: Project, path: str, old: str, new: str) -> None:
     """Replace what stands once in a file of the copied library."""
     file = project.folder / "workflow/graphdp" / path

@@ -142,6 +142,15 @@ def test_figure_6_names_the_basis_and_shows_printed_numbers_on_the_same_dataset(
     assert not panels["pubmed, node level"].containers
 
 
+def test_a_level_line_of_two_models_has_no_band(frame, study):
+    """As their curves: the interval of two is no more than the two."""
+    for seeds, banded in ((2, False), (3, True)):
+        panels = _panels(accuracy_figure(frame[frame["seed"] < seeds], study))
+        assert "GAP-∞" in _lines(panels["pubmed, edge level"])
+        spans = [one for one in panels["pubmed, edge level"].patches if one.get_label() == "_band"]
+        assert bool(spans) == banded
+
+
 def test_figure_6_says_what_is_not_shown(tmp_path, frame, study):
     texts = _texts(accuracy_figure(frame, study))
     assert any(

@@ -216,6 +216,7 @@ def test_where_nothing_is_released_every_analysis_has_epsilon_zero(capsys, metho
         ("calibrate gap --level edge --epsilon 1 --delta 2 --hops 1", "delta is 2.0"),
         ("calibrate gap --level edge --epsilon 0 --hops 1", "epsilon 0 is out of reach"),
         ("calibrate gap --level edge --epsilon 1 --delta 1e-5", "give --hops"),
+        ("calibrate gap --level edge --epsilon 1 --delta 1e-5 --hop 1", "--hop 1"),  # no short form
         (
             "calibrate gap --level node --epsilon 1 --hops 1 --train-nodes 9",
             "give --epochs, --batch-size, --max-degree",

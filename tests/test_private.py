@@ -142,6 +142,32 @@ def test_a_private_release_runs_on_one_machine(tmp_path, monkeypatch):
         private.prepare("key", local=False)
 
 
+def test_snakemakes_records_are_closed_before_a_message_may_stand_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path(private.RECORDS).mkdir(mode=0o755)
+    with pytest.raises(GraphDPError, match="no key file key"):
+        private.prepare("key")
+    assert stat.S_IMODE(Path(private.RECORDS).stat().st_mode) == 0o700
+
+
+def test_a_copy_that_a_reproduction_left_for_all_to_read_is_noticed(tmp_path, monkeypatch):
+    registry = registered("mine", "other")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config/published").mkdir(parents=True)
+    raw, made = Path("results/data/raw/mine"), Path("results/data/graphs/mine.npz")
+    preflight.prepare(study(EDGE), registry)
+    for path in (raw / "mine.npz", made, Path("results/data/raw/other/other.npz")):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    for left in (f"{raw} and {made}", f"{made}"):
+        with pytest.raises(GraphDPError, match=f"'mine' .* read it: delete {left}, or") as error:
+            preflight.prepare(study(EDGE), registry)
+        assert "\n" not in str(error.value)
+        shutil.rmtree(raw, ignore_errors=True)
+    made.unlink()
+    preflight.prepare(study(EDGE), registry)
+
+
 # --- What can be a private release ----------------------------------------------------------------
 
 
@@ -149,8 +175,10 @@ def test_a_private_release_runs_on_one_machine(tmp_path, monkeypatch):
     ("changes", "message"),
     [
         ({"key_file": None}, "needs key_file"),
-        ({"key_file": "results/key"}, "key_file results/key lies where results do"),
-        ({"key_file": "private/key"}, "key_file private/key lies where results do"),
+        ({"key_file": "results/key"}, "key_file results/key lies in the project, of which"),
+        ({"key_file": "private/key"}, "key_file private/key lies in the project, of which"),
+        ({"key_file": "hospital.key"}, "key_file hospital.key lies in the project, of which"),
+        ({"key_file": "0aF" * 21 + "0"}, "key_file is a key itself; name the file that it"),
         ({"seeds": 2}, "seeds: 1"),
         ({"missing_data": "skip"}, "missing_data: a private release has one dataset"),
         ({"checkpoint": "best_validation"}, "last epoch"),
@@ -330,7 +358,7 @@ def test_a_reproduction_of_what_was_released_is_refused(tmp_path, monkeypatch):
         placed = {"files": [{"sha256": "e"}, {"sha256": sha256}]}
         manifest.write_text(json.dumps(placed))
         for check in (
-            lambda placed=placed: preflight.check_files_not_released(other, placed),
+            lambda sha256=sha256: preflight.check_files_not_released(other, ["e", sha256]),
             lambda: preflight.check_made_not_released(other, manifest, graph),
         ):
             refused = pytest.raises(
@@ -878,8 +906,16 @@ def test_no_run_reproduces_what_was_released(tmp_path):
     manifest.unlink()
     assert "delete both and run again" in said("--dry-run")
     made.unlink()
-    assert refused in said("data")  # by the job that makes it again
+    again = said("data")  # by the job that makes it again
+    assert refused in again and "(results/data/raw/other/ has a copy for all to read: del" in again
     assert manifest.exists() and not made.exists()
+    # Of the same file no copy is made.
+    shutil.rmtree(manifest.parent)
+    hashes = {"files": [io.sha256_file(tmp_path / "raw/other.npz")]}
+    entry |= {"dataset": "its", "noise": "y"}
+    ledger.reserve(entry, hashes, project.folder / "private/ledger.jsonl")
+    assert "dataset 'other' has the raw files of a release" in said("data")
+    assert not list(manifest.parent.glob("*"))
 
 
 def test_where_a_private_release_stands(tmp_path, monkeypatch):
@@ -889,8 +925,7 @@ def test_where_a_private_release_stands(tmp_path, monkeypatch):
     for name in ("datasets.yaml", "facebook100.tsv"):
         shutil.copy(ROOT / "config" / name, "config")
     register(Path("config"), "mine", "mine.npz")
-    private.make_key("key")
-    asked = study(EDGE, train_nodes=None, key_file="key")
+    asked = study(EDGE, train_nodes=None)
     Path("study.yaml").write_text(yaml.safe_dump(asked))
 
     def state():

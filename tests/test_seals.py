@@ -214,6 +214,33 @@ def test_what_a_private_release_publishes_has_no_seal():
     assert {path.parts[0] for path in Path(".").rglob(".*.seal")} == {"private"}
 
 
+PAST_PYTHON = """
+import os, subprocess, sys
+sys.path.insert(0, sys.argv[1])
+from test_seals import asked
+from graphdp.workflow import job
+
+def main(snakemake):
+    os.write(2, b"node 17 has degree 93")
+    subprocess.run([sys.executable, "-c", "print('row 8 of x')"])
+    raise ValueError("node 17")
+
+job.run(asked("private/mine/fit/0-0.csv", release="private"), main)
+"""
+
+
+def test_a_private_job_hides_what_is_written_past_pythons_streams():
+    """As by a library in C, and by another program."""
+    here = str(Path(__file__).parent)
+    command = [sys.executable, "-c", PAST_PYTHON, here]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode == 1 and found.stdout == "" and found.stderr.count("\n") == 1
+    assert found.stderr.startswith("error: a job of a private release failed; ")
+    (log,) = Path(".").rglob("*.private")
+    text = log.read_text()
+    assert all(words in text for words in ("node 17 has degree 93", "row 8 of x", "ValueError"))
+
+
 WORKER = """
 import sys, time
 from pathlib import Path

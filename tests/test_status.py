@@ -111,7 +111,7 @@ def test_every_job_of_a_study_is_there_once():
         "draw": 1,
     }  # fmt: skip
     assert {one.state for one in jobs()} == {"left"}
-    assert status.seconds_left(jobs()) is None
+    assert status.seconds_left(jobs()) == (0, list(counts))
 
 
 def test_what_a_study_leaves_out_is_not_left_to_do(project):
@@ -153,6 +153,20 @@ def test_states_follow_from_output_seal_and_log():
     assert jobs("aggregate")[0].state == "left"
     io.write_text(third.log, "Traceback (most recent call last):\n  x\nKeyError: 'hops'\n")
     assert jobs("aggregate")[2].cause == "KeyError: 'hops'"
+
+
+def test_what_was_killed_is_said(capsys):
+    """As by the kernel for memory: of such a job Snakemake says no more than the signal."""
+    one = jobs("fit")[0]
+    io.write_text(one.log, "")
+    job.lock_of(one.log).touch()
+    assert cli.main(["status", "study.yaml"]) == 0
+    said = f"left: {one.made} began and ended without a word: killed, perhaps for memory ({one.log}"
+    assert said in capsys.readouterr().out
+    finish(one, 3, digest_of(one))
+    assert jobs("fit")[0].state == "done"
+    Path(one.made).unlink()  # by somebody: it ended as it should
+    assert jobs("fit")[0].cause == ""
 
 
 def test_what_was_altered_since_it_was_made_has_failed(capsys):
@@ -207,6 +221,13 @@ def test_what_is_gone_and_read_by_nothing_that_is_left_is_to_be_named(capsys):
     assert cli.main(["status", "study.yaml"]) == 0
     assert "made and gone" not in capsys.readouterr().out
     Path(one.made).unlink()
+    # What an earlier run said of it counts no more.
+    before = one.log.read_text()
+    io.write_text(one.log, "error: results/data/graphs/g.npz was altered or cut\n")
+    assert cli.main(["status", "study.yaml"]) == 0
+    said = capsys.readouterr().out
+    assert f"{one.made}: made and gone" in said and "was altered" not in said
+    io.write_text(one.log, before)
     seals.remove(jobs("draw")[0].made)  # then it is missing for that
     assert cli.main(["status", "study.yaml"]) == 0
     assert "made and gone" not in capsys.readouterr().out
@@ -443,10 +464,20 @@ def test_the_rest_takes_as_long_as_what_was_like_it():
     finish(gap[0], 30, digest_of(gap[0]))
     finish(gap[1], 50, digest_of(gap[1]))
     # One encoder, three aggregations, two classifiers of GAP and two MLPs, which none was like.
-    assert status.seconds_left(jobs()) == 10 + 3 * 20 + 2 * 40 + 2 * 40
+    assert status.seconds_left(jobs()) == (10 + 3 * 20 + 2 * 40 + 2 * 40, [])
     mlp = next(one for one in jobs("fit") if "mlp" in one.kind)
     finish(mlp, 6, digest_of(mlp))
-    assert status.seconds_left(jobs()) == 10 + 3 * 20 + 2 * 40 + 6
+    assert status.seconds_left(jobs()) == (10 + 3 * 20 + 2 * 40 + 6, [])
+    # In a first run rows and report are always left.
+    for stage in ("collect", "draw"):
+        seals.remove(jobs(stage)[0].made)
+        Path(jobs(stage)[0].log).unlink()
+    assert status.seconds_left(jobs()) == (10 + 3 * 20 + 2 * 40 + 6, ["collect", "draw"])
+    said = status.render("study.yaml", jobs()).splitlines()[-1]
+    assert said == (
+        "The rest takes about 3 min, if one job runs at a time (not counted, since none was done "
+        "yet: collect, draw)."
+    )
 
 
 def test_the_command_shows_states_failures_and_logs(capsys):
@@ -458,7 +489,8 @@ def test_the_command_shows_states_failures_and_logs(capsys):
     assert f"failed: {second.made} error: no room ({second.log})" in said
     (line,) = [line for line in said.splitlines() if line.startswith("encode")]
     assert line.split() == ["encode", "1", "0", "1", "0"]
-    assert "is not known" in said
+    assert "(not counted, since none was done yet: preprocess, calibrate, " in said
+    assert "The rest takes about 3 s, if" in said
 
 
 def test_why_a_private_job_failed_stands_in_its_log_alone(capsys):

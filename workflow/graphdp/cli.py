@@ -18,7 +18,8 @@ class _Parser(argparse.ArgumentParser):
     """Reports a wrong command line in one line, like every other error of the project."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+        # An option is named in full, as a key of a configuration.
+        super().__init__(*arguments, allow_abbrev=False, **options)
         # Python's own takes -1 for a value, and -1e-5 for an option.
         self._negative_number_matcher = re.compile(r"-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$|-inf$", re.I)
 

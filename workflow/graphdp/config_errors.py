@@ -2,11 +2,21 @@
 
 import difflib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
+#: What pydantic misses -> what to write.
+_WANTED = {
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "give a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "give a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "give true or false"),
+    "string_type": "give text, in quotes where it looks like a number",
+    **dict.fromkeys(("list_type", "tuple_type"), "give a list ([a, b])"),
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "give keys and values"),
+    "too_short": "give at least one",
+}
 _LONGEST = 60
 _SHOWN = 20
 _NAME = "letters, digits, '.', '_' and '-', with a letter or digit first"
@@ -46,18 +56,24 @@ def first_fault(
 
 
 def _explain(error: dict[str, Any], config: Any, keys_at: Callable | None) -> str:
-    kind, place, given = error["type"], error["loc"], error["input"]
+    kind, place = error["type"], error["loc"]
     if kind == "extra_forbidden" and keys_at:
         value = config
         for part in place[:-1]:
             value = value[part]
         what, known = keys_at(place[:-1], value)
         return f"{unknown('key', str(place[-1]), known)} (of {what})"
+    return explained(error)
+
+
+def explained(error: Mapping[str, Any]) -> str:
+    """One of pydantic's errors in words, without its place."""
+    kind, place, given = error["type"], error["loc"], error["input"]
     if kind == "missing" and isinstance(place[-1], int):
         return "a value is missing"
     if kind == "missing":
-        return f"the key {place[-1]!r} is missing; add e.g. `{place[-1]}: ...`"
+        return f"the key {place[-1]!r} is missing; add `{place[-1]}: ...`"
     if kind == "string_pattern_mismatch" and "A-Za-z0-9._-" in error["ctx"]["pattern"]:
         return f"a name has {_NAME}, not {short(given)}"
     message = re.sub(r"^(Value|Assertion) error, ", "", error["msg"])
-    return message if kind == "value_error" else f"{message}, not {short(given)}"
+    return message if kind == "value_error" else f"{_WANTED.get(kind, message)}, not {short(given)}"

@@ -48,7 +48,7 @@ def reserve(
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise _unreadable(path, error) from None
-    with _locked(path.parent):
+    with _locked(path):
         lines = _bytes_to_write(path)
         if not lines:
             check_nothing_published(path)
@@ -228,7 +228,7 @@ def publish(dataset: str, model: str, path: str | os.PathLike = LEDGER) -> None:
         raise _unreadable(path, error) from None
     if not there:
         raise GraphDPError(f"the ledger {path} is missing: restore it from a copy")
-    with _locked(path.parent):
+    with _locked(path):
         lines = _bytes_to_write(path)
         key, mac, of = _key(path, True), "", None
         new = {"dataset": dataset, "published": private.keyed_hash(key, "model", model)}
@@ -253,13 +253,14 @@ def publish(dataset: str, model: str, path: str | os.PathLike = LEDGER) -> None:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Let no other process write a ledger of a folder; this one's death ends it. Raises
-    `GraphDPError` if it may not be read."""
+def _locked(path: Path) -> Iterator[None]:
+    """Let no other process write a ledger, by whichever link; this one's death ends it. Raises
+    `GraphDPError` if its folder may not be read."""
+    target = path.resolve().parent  # which is not there for a link to nothing, said elsewhere
     try:
-        descriptor = os.open(folder, os.O_RDONLY)
+        descriptor = os.open(target if target.is_dir() else path.parent, os.O_RDONLY)
     except OSError as error:
-        raise _unreadable(folder / Path(LEDGER).name, error) from None
+        raise _unreadable(path, error) from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
@@ -274,7 +275,8 @@ def _append(path: Path, lines: Sequence[bytes], line: str) -> None:
     target = path.resolve()  # of a link, what it points to
     new = target.with_name(f"{target.name}.new")
     try:
-        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        new.unlink(missing_ok=True)  # of a killed run: not through a link, nor with its mode
+        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(b"".join(lines) + line.encode())
             file.flush()
             os.fsync(file.fileno())

@@ -100,7 +100,6 @@ def prepare(key_file: str | os.PathLike, local: bool = True) -> None:
             "a private release runs on one machine: give --cores in place of the cluster's "
             "profile, on a node of your own"
         )
-    read_key(key_file)
     if os.path.isdir(RECORDS):
         try:
             os.chmod(RECORDS, 0o700)
@@ -112,6 +111,7 @@ def prepare(key_file: str | os.PathLike, local: bool = True) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)
     if stat.S_IMODE(folder.stat().st_mode) & 0o077:
         raise GraphDPError(f"others may read the folder {FOLDER}/: chmod 700 {FOLDER}")
+    read_key(key_file)
 
 
 def record_published(files: Iterable[str | os.PathLike], record: str | os.PathLike) -> None:
@@ -253,9 +253,13 @@ def check(study: "Study") -> None:
         return
     if not study.key_file:
         raise ValueError("release: private needs key_file; make one with graphdp key FILE")
-    place = Path(study.key_file).resolve()
-    if any(place.is_relative_to(Path(folder).resolve()) for folder in ("results", FOLDER)):
-        raise ValueError(f"key_file {study.key_file} lies where results do; keep it elsewhere")
+    if re.fullmatch(rf"[0-9a-fA-F]{{{_HEX}}}", study.key_file):
+        raise ValueError("key_file is a key itself; name the file that it stands in")
+    if Path(study.key_file).resolve().is_relative_to(Path().resolve()):
+        raise ValueError(
+            f"key_file {study.key_file} lies in the project, of which copies are made; keep it "
+            "elsewhere"
+        )
     entries = [entry for entries in study.experiments.values() for entry in entries]
     models = [
         setting

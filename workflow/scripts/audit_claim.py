@@ -1,6 +1,7 @@
 """One audit: the claimed ε and the lower bound on it."""
 
 import json
+import sys
 
 from graphdp import io
 from graphdp.audit import claims
@@ -11,6 +12,12 @@ def main(snakemake):
     job.set_threads(snakemake.threads)
     params = snakemake.params
     result = claims.run(claims.get(snakemake.wildcards.claim), params.draws, params.seed)
+    if not result["as_expected"]:
+        print(
+            f"{result['claim']}: lower bound {result['lower_bound']:.3g} of a claimed "
+            f"{result['claimed_epsilon']:.3g}, expected {result['expected']}: not as it says",
+            file=sys.__stderr__,
+        )
     versions = job.versions("numpy", "scipy", "torch", "autodp", "dp-accounting")
     io.write_json(snakemake.output[0], result | {"versions": json.loads(versions)})
 

@@ -12,9 +12,14 @@ from graphdp.workflow.preflight import check_files_not_released
 def main(snakemake):
     manifest = Path(snakemake.output[0])
     spec = DatasetSpec.model_validate_json(snakemake.params.spec)
-    found = download(spec, manifest.parent, mirror=snakemake.config["mirror"])
-    if snakemake.config["release"] != "private":
-        check_files_not_released(spec, found)
+
+    def accept(sha256: str) -> None:
+        check_files_not_released(spec, [sha256])
+
+    mirror, private = snakemake.config["mirror"], snakemake.config["release"] == "private"
+    found = download(spec, manifest.parent, mirror, accept=None if private else accept)
+    if not private:  # of files that were there already
+        check_files_not_released(spec, [file["sha256"] for file in found["files"]], manifest.parent)
     io.write_json(manifest, found)
 
 

@@ -16,6 +16,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from graphdp import repeated_keys
+from graphdp.config_errors import explained
 from graphdp.errors import GraphDPError
 
 
@@ -175,7 +176,8 @@ def load_registry(path: str | os.PathLike) -> Registry:
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), repeated_keys.LOADER)
     except (OSError, yaml.YAMLError) as error:
-        raise GraphDPError(f"cannot read the dataset registry {path}: {error}") from error
+        why = " ".join(str(error).split())
+        raise GraphDPError(f"cannot read the dataset registry {path}: {why}") from error
     repeated_keys.check(path)
     parsed = _parse(_RegistryFile, content, str(path))
     datasets = {
@@ -260,7 +262,7 @@ def _parse(model: type[_Strict], content: Any, where: str) -> Any:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
-        message = first["msg"]
+        message = explained(first)
         if first["type"] == "extra_forbidden":
             fields = _fields_at(model, first["loc"][:-1])
             message = f"unknown key{_nearest(str(first['loc'][-1]), fields)}"

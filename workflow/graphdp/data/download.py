@@ -12,7 +12,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -45,6 +45,7 @@ def download(
     offline: bool = False,
     timeout: float = 60.0,
     backoff: float = 2.0,
+    accept: Callable[[str], None] | None = None,
 ) -> dict:
     """Place and verify every file of `spec` in `folder`.
 
@@ -58,6 +59,8 @@ def download(
         offline: never open a URL.
         timeout: seconds without an answer from the network.
         backoff: seconds before the first retry, doubled for each further one.
+        accept: called with the SHA-256 of a file before that has its name in the folder; what it
+            raises stops the file from being placed.
 
     Returns:
         the manifest, JSON-able and the same wherever the files came from: `dataset` and `files`,
@@ -87,8 +90,9 @@ def download(
             known = file.model_copy(update={"sha256": record[file.name]})
         try:
             size, sha256, git_sha1 = _obtain(
-                spec, known, folder, in_mirror, retries, offline, timeout, backoff, mirror
-            )
+                spec, known, folder, in_mirror, retries, offline, timeout, backoff, mirror,
+                accept,
+            )  # fmt: skip
         except GraphDPError as error:
             raise GraphDPError(
                 f"{error}{_first_use(folder, spec.name)}" if known is not file else f"{error}"
@@ -283,6 +287,7 @@ def _obtain(
     timeout: float,
     backoff: float,
     mirror: str | os.PathLike | None,
+    accept: Callable[[str], None] | None,
 ) -> tuple[int, str, str]:
     final = folder / file.name
     failures: list[str] = []
@@ -296,7 +301,7 @@ def _obtain(
     for candidate in _candidates(spec.name, file, in_mirror):
         try:
             with candidate.open("rb") as source:
-                return _land(file, source, final)
+                return _land(file, source, final, accept)
         except (_Failure, OSError) as error:
             if getattr(error, "errno", None) in io.NO_ROOM:
                 raise
@@ -305,7 +310,7 @@ def _obtain(
     if file.url and not offline:
         for attempt in range(retries + 1):
             try:
-                return _fetch(file, final, timeout)
+                return _fetch(file, final, timeout, accept)
             except _Failure as error:
                 failures.append(f"attempt {attempt + 1}: {error}")
                 if error.final or attempt == retries:
@@ -326,7 +331,7 @@ def _obtain(
     raise GraphDPError(
         f"dataset '{spec.name}': cannot get file {file.name}; URL: {url}; expected: {expected}; "
         f"tried: {'; '.join(failures) if failures else 'nothing found'}. {by_hand}: put it into "
-        f"{folder}, or into a mirror folder given as MIRROR=dir"
+        f"{folder}, or into a mirror folder given as MIRROR=dir (--config mirror=dir)"
         f"{f' (now {mirror})' if mirror is not None else ''}, under the name {file.name}."
     )
 
@@ -404,7 +409,11 @@ def _mismatch(file: FileSpec, size: int, sha256: str, git_sha1: str) -> str | No
 
 
 def _land(
-    file: FileSpec, source: BinaryIO, final: Path, announced: int | None = None
+    file: FileSpec,
+    source: BinaryIO,
+    final: Path,
+    accept: Callable[[str], None] | None,
+    announced: int | None = None,
 ) -> tuple[int, str, str]:
     """Copy `source` to a temporary name, check it, and only then give it its final name."""
     with io.atomic_path(final) as temporary:
@@ -420,6 +429,8 @@ def _land(
             raise _Failure(f"got {found[0]} of {announced} bytes", final=False)
         if (problem := _mismatch(file, *found)) is not None:
             raise _Failure(problem)
+        if accept is not None:
+            accept(found[1])
     return found
 
 
@@ -428,13 +439,15 @@ def _chunks(source: BinaryIO) -> Iterator[bytes]:
         yield chunk
 
 
-def _fetch(file: FileSpec, final: Path, timeout: float) -> tuple[int, str, str]:
+def _fetch(
+    file: FileSpec, final: Path, timeout: float, accept: Callable[[str], None] | None
+) -> tuple[int, str, str]:
     assert file.url is not None
     request = urllib.request.Request(file.url, headers={"User-Agent": "graphdp"})
     try:
         with urllib.request.urlopen(request, timeout=timeout) as response:
             length = response.headers.get("Content-Length")
-            return _land(file, response, final, int(length) if length else None)
+            return _land(file, response, final, accept, int(length) if length else None)
     except urllib.error.HTTPError as error:
         final_answer = error.code in _FINAL_STATUS
         raise _Failure(f"HTTP {error.code} {error.reason}", final=final_answer) from error

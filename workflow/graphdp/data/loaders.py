@@ -80,6 +80,8 @@ def load_arrays(
     path = folder / file
     if type(sparse) is not bool:  # any text would count as true
         raise GraphDPError(f"loader 'arrays': sparse must be true or false, not {sparse!r}")
+    if not zipfile.is_zipfile(path):
+        raise GraphDPError(f"{path} is no .npz file: write it with numpy.savez")
     with np.load(path, allow_pickle=False) as arrays:
         missing = {"x", "y", "edge_index"} - set(arrays.files)
         if missing:

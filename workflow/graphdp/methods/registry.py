@@ -5,7 +5,8 @@ import importlib
 import importlib.util
 import pkgutil
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType, ModuleType
 
 import graphdp.methods
@@ -47,8 +48,15 @@ def cards() -> Mapping[str, Card]:
 
 
 def _imported(folder: str) -> ModuleType:
-    try:
+    with _said_of(folder):
         return importlib.import_module(f"graphdp.methods.{folder}")
+
+
+@contextmanager
+def _said_of(folder: str) -> Iterator[None]:
+    """What goes wrong in a method's folder, in one line with its place."""
+    try:
+        yield
     except GraphDPError:
         raise
     except Exception as error:
@@ -87,9 +95,11 @@ def analyses(
     that protect nodes read it. Analyses "as implemented" stand only where the official code's
     arithmetic differs from the paper's.
 
-    Raises GraphDPError for an unknown method or level and for missing or wrong settings.
+    Raises GraphDPError for an unknown method or level, for missing or wrong settings, and for a
+    folder that fails as its plan is made.
     """
-    return resolve(card(method).analyses)(level, settings, num_train)
+    with _said_of(folder_of(method)):
+        return resolve(card(method).analyses)(level, settings, num_train)
 
 
 def folder_of(method: str) -> str:

@@ -18,6 +18,7 @@ from graphdp.paper.cells import expected_cells, missing_reason, study_datasets
 from graphdp.paper.labels import as_implemented, edge_free_methods, method_label
 from graphdp.paper.panels import (
     BAND,
+    FEWEST_FOR_A_BAND,
     add_to_title,
     draw_line,
     empty_panel,
@@ -205,7 +206,7 @@ def _accuracy_panel(
         ax.axhline(
             line.mean, color=colour, linestyle=dashes, label=method_label(line.method, line.level)
         )
-        if np.isfinite(line.ci_low):
+        if np.isfinite(line.ci_low) and line.n >= FEWEST_FOR_A_BAND:
             band = {"alpha": 0.12, "linewidth": 0, "label": BAND}
             ax.axhspan(line.ci_low, line.ci_high, color=colour, **band)
     printed = table[table["published_mean"].notna() & (table["level"] == level)]

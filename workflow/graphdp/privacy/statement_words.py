@@ -192,8 +192,11 @@ def uncounted(plan: Plan, checkpoint: str, tried: int, repeats: int, release: st
             *uncounted,
             "What led to this setting, δ and number of training nodes is not known.",
         ]
-    searched = "Epochs" if BOUND_IS_COUNTED in plan.assumptions else "Degree bound, epochs"
-    uncounted.append(f"{searched} and other ranges of the search come from the papers.")
+    bound = "" if BOUND_IS_COUNTED in plan.assumptions else "a degree bound where there is one, "
+    uncounted.append(
+        f"The ranges of the search ({bound}epochs, others) are those of the study, in one of a "
+        "paper the paper's; how they were chosen is not counted."
+    )
     if edges_alone(plan.level):
         uncounted.append("The number of edges is published; δ is chosen by it.")
     if hides_presence(plan.adjacency) and not _hides_sending_alone(plan):

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any, TextIO
@@ -60,7 +60,8 @@ def run(snakemake: Any, main: Callable[[Any], None]) -> None:
         sys.exit(f"error: {_no_place(error, log)}")
     failed, logged = None, False
     try:
-        with contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
+        silent = _descriptors_to(file) if hidden else contextlib.nullcontext()
+        with contextlib.redirect_stdout(file), contextlib.redirect_stderr(file), silent:
             _run(snakemake, main)
     except GraphDPError as error:
         failed = f"error: {error}"
@@ -89,6 +90,20 @@ def run(snakemake: Any, main: Callable[[Any], None]) -> None:
             print(failed, file=file)
     if failed:
         sys.exit(hidden or failed)
+
+
+@contextlib.contextmanager
+def _descriptors_to(file: TextIO) -> Iterator[None]:
+    """What libraries and other programs write, past Python's streams, into a file as well."""
+    kept = [os.dup(number) for number in (1, 2)]
+    try:
+        for number in (1, 2):
+            os.dup2(file.fileno(), number)
+        yield
+    finally:
+        for number, one in zip((1, 2), kept, strict=True):
+            os.dup2(one, number)
+            os.close(one)
 
 
 def _run(snakemake: Any, main: Callable[[Any], None]) -> None:

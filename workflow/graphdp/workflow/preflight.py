@@ -9,7 +9,7 @@ import ast
 import contextlib
 import importlib.util
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -85,6 +85,7 @@ def prepare(config: Mapping[str, Any], registry: Registry | None = None) -> Prep
     private.check_data(study, datasets)
     if study.release == "private":
         private.check_same_dataset(study.study, study.datasets[0])
+        _check_no_copy(datasets)
         _check_ledger_there()
     else:
         private.check_no_release(study.study)
@@ -92,6 +93,19 @@ def prepare(config: Mapping[str, Any], registry: Registry | None = None) -> Prep
     _check_known(study)
     known = KnownIndex(study.known_rows, study.study) if study.known_rows else None
     return Prepared(study, datasets, known)
+
+
+def _check_no_copy(datasets: Mapping[str, DatasetSpec]) -> None:
+    """That no earlier reproduction left a private dataset where results are published, for all to
+    read. Raises `GraphDPError`."""
+    for name, spec in datasets.items():
+        places = Path("results/data/raw", name), Path("results/data/graphs", f"{name}.npz")
+        found = [f"{place}" for place in places if place.exists()]
+        if spec.loader == "arrays" and found:
+            raise GraphDPError(
+                f"an earlier reproduction left dataset '{name}' where others may read it: delete "
+                f"{' and '.join(found)}, or move that away"
+            )
 
 
 def _check_ledger_there() -> None:
@@ -125,15 +139,18 @@ def _check_not_released(datasets: Mapping[str, DatasetSpec]) -> None:
             raise _released(name, "name")
 
 
-def check_files_not_released(spec: DatasetSpec, manifest: Mapping[str, Any]) -> None:
-    """As `_check_not_released`, by the raw files of a dataset that is reproduced, whatever its
-    name: of a manifest (`download.download`). Raises `GraphDPError`."""
-    files = [file["sha256"] for file in manifest["files"]]
+def check_files_not_released(
+    spec: DatasetSpec, files: Sequence[str], folder: str | os.PathLike | None = None
+) -> None:
+    """As `_check_not_released`, by the SHA-256 of the raw files of a dataset that is reproduced,
+    whatever its name. folder: where they lie already. Raises `GraphDPError`."""
     if spec.loader == "arrays" and ledger.held({"files": files}):
-        raise _released(spec.name, "raw files")
+        raise _released(spec.name, "raw files", folder)
 
 
-def check_graph_not_released(spec: DatasetSpec, graph: "Graph") -> None:
+def check_graph_not_released(
+    spec: DatasetSpec, graph: "Graph", folder: str | os.PathLike | None = None
+) -> None:
     """The same, by what is in its graph: of another file of the same arrays, too."""
     from graphdp.data.content import content_hashes
 
@@ -141,7 +158,7 @@ def check_graph_not_released(spec: DatasetSpec, graph: "Graph") -> None:
         return
     kind = ledger.held(content_hashes(graph))
     if kind:
-        raise _released(spec.name, kind)
+        raise _released(spec.name, kind, folder)
 
 
 def check_made_not_released(
@@ -156,7 +173,8 @@ def check_made_not_released(
     if not state:
         return
     try:
-        check_files_not_released(spec, io.read_json(manifest))
+        files = [file["sha256"] for file in io.read_json(manifest)["files"]]
+        check_files_not_released(spec, files, Path(manifest).parent)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         if made:
             raise GraphDPError(
@@ -189,11 +207,12 @@ def _check_graph_file(spec: DatasetSpec, graph: str | os.PathLike, state: str) -
         io.write_json(CHECKED, checked | {str(graph): now})
 
 
-def _released(name: str, part: str) -> GraphDPError:
+def _released(name: str, part: str, folder: str | os.PathLike | None = None) -> GraphDPError:
+    copy = f" ({folder}/ has a copy for all to read: delete it)" if folder is not None else ""
     return GraphDPError(
         f"dataset '{name}' has the {part} of a release in {ledger.LEDGER}, and anybody can draw a "
         "reproduction's noise again: set release: private, or use another folder if its data are "
-        "public"
+        f"public{copy}"
     )
 
 

@@ -3,7 +3,7 @@
 import fcntl
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -24,7 +24,8 @@ class Job:
     """A job of a study and its state.
 
     kind: its stage or rule, with the method and level that it is about, if any. made: what it
-    makes. log: its log. cause: of a failure, one line. seconds: that it took, if it is done.
+    makes. log: its log. cause: why it failed, or ended without a word, in one line. seconds: that
+    it took, if it is done.
     """
 
     kind: str
@@ -79,6 +80,10 @@ def status(config: Path) -> list[Job]:
 
 
 def _states(made: Made) -> list[Job]:
+    return _without_old_failures(_looked_at(made))
+
+
+def _looked_at(made: Made) -> list[Job]:
     # By what they make: a bundle stands once for each level that it is about.
     described: dict[Path, tuple[Any, ...]] = {}
     for one in _jobs(made):
@@ -90,6 +95,19 @@ def _states(made: Made) -> list[Job]:
         except FileNotFoundError:  # removed as its job began, which holds its lock by now
             found.append(_job(*one))
     return found
+
+
+def _without_old_failures(jobs: list[Job]) -> list[Job]:
+    """Jobs, less what an earlier run said of results that are gone and that nothing reads any more:
+    where the last job is done, what it was made from was."""
+    if jobs[-1].state != "done":
+        return jobs
+    return [
+        replace(one, state="left", cause="")
+        if one.state in ("failed", "left") and not Path(one.made).exists()
+        else one
+        for one in jobs
+    ]
 
 
 def _jobs(made: Made) -> Iterator[tuple[Any, ...]]:
@@ -157,6 +175,13 @@ def _job(kind: str, made: Path, log: Path, digest: str, others: Sequence[str] = 
     failed = bool(lines) and (lines[-1].startswith("error: ") or "Traceback (most" in said)
     # Why a job of a private release failed may tell of the data: its log alone says so.
     cause = lines[-1] if failed and log != hidden else ""
+    if (
+        not failed
+        and "\ndone: " not in f"\n{said}"
+        and lock_of(log).is_file()
+        and not made.exists()
+    ):
+        cause = "began and ended without a word: killed, perhaps for memory"
     return Job(kind, str(made), log, "failed" if failed else "left", cause)
 
 
@@ -188,19 +213,20 @@ def _locked(lock: Path) -> bool:
     return False
 
 
-def seconds_left(jobs: Sequence[Job]) -> float | None:
+def seconds_left(jobs: Sequence[Job]) -> tuple[float, list[str]]:
     """How long what is not done takes one after the other: as the jobs of its stage, method and
-    level took that are done, else as those of its stage; None if there is one without either."""
-    total = 0.0
+    level took that are done, else as those of its stage; and the stages that have neither."""
+    done = [one for one in jobs if one.seconds is not None]
+    total, unknown = 0.0, {}
     for job in jobs:
         if job.state != "done":
-            done = [one for one in jobs if one.seconds is not None]
             like = [one.seconds for one in done if one.kind == job.kind]
             like = like or [one.seconds for one in done if one.stage == job.stage]
-            if not like:
-                return None
-            total += mean(like)
-    return total
+            if like:
+                total += mean(like)
+            else:
+                unknown[job.stage] = None
+    return total, list(unknown)
 
 
 def render(name: str, jobs: Sequence[Job]) -> str:
@@ -209,11 +235,11 @@ def render(name: str, jobs: Sequence[Job]) -> str:
     for stage in dict.fromkeys(job.stage for job in jobs):
         of = [job.state for job in jobs if job.stage == stage]
         lines.append(f"{stage:<16}" + "".join(f"{of.count(state):>9}" for state in STATES))
-    for state in ("running", "failed"):
-        found = [job for job in jobs if job.state == state]
+    for state in ("running", "failed", "left"):
+        found = [job for job in jobs if job.state == state and (job.cause or state != "left")]
         said = (" ".join(filter(None, (job.made, job.cause, f"({job.log})"))) for job in found)
         lines += ["", *(f"{state}: {one}" for one in said)] * bool(found)
-    left = seconds_left(jobs)
+    left, unknown = seconds_left(jobs)
     gone = [job.made for job in jobs if job.state == "left" and not Path(job.made).exists()]
     if gone and jobs[-1].state == "done" and jobs[-1].stage != "release":
         lines += [
@@ -223,10 +249,11 @@ def render(name: str, jobs: Sequence[Job]) -> str:
         ]
     if all(job.state == "done" for job in jobs):
         lines += ["", "Everything is done."]
-    elif left is None:
+    elif not left:
         lines += ["", "How long the rest takes is not known: nothing like it was done."]
     else:
-        lines += ["", f"The rest takes about {_duration(left)}, if one job runs at a time."]
+        more = f" (not counted, since none was done yet: {', '.join(unknown)})" * bool(unknown)
+        lines += ["", f"The rest takes about {_duration(left)}, if one job runs at a time{more}."]
     return "\n".join(lines)
 
 
