@@ -152,7 +152,7 @@ def test_how_far_estimates_are_off_is_what_fits_without_each_cost_say():
 def test_the_papers_own_graphs_and_stand_ins_without_models_appear():
     text = (Path(__file__).parent.parent / "docs/coverage.md").read_text()
     for paper, names in {
-        "ProGAP": ("pubmed", "facebook"),
+        "ProGAP": ("5 (facebook to wenet)",),
         "GAP": ("facebook, reddit, amazon",),
         "DPDGC": ("uva16-connected", "facebook"),
     }.items():
