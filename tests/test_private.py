@@ -154,18 +154,41 @@ def test_a_copy_that_a_reproduction_left_for_all_to_read_is_noticed(tmp_path, mo
     registry = registered("mine", "other")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "config/published").mkdir(parents=True)
-    raw, made = Path("results/data/raw/mine"), Path("results/data/graphs/mine.npz")
+    raw, graphs = Path("results/data/raw/mine"), Path("results/data/graphs")
+    told = [
+        graphs / name for name in ("mine.npz", "mine.json", ".mine.npz.seal", ".mine.json.seal")
+    ]
+    raw.mkdir(parents=True)  # empty, of a download that found nothing
     preflight.prepare(study(EDGE), registry)
-    for path in (raw / "mine.npz", made, Path("results/data/raw/other/other.npz")):
+    for path in (raw / "mine.npz", *told, Path("results/data/raw/other/other.npz")):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    for left in (f"{raw} and {made}", f"{made}"):
-        with pytest.raises(GraphDPError, match=f"'mine' .* read it: delete {left}, or") as error:
+    left = [raw, *told]
+    while left:
+        named = ", ".join(map(str, left))
+        with pytest.raises(GraphDPError, match=f"'mine' where .* it: move {named} away") as error:
             preflight.prepare(study(EDGE), registry)
         assert "\n" not in str(error.value)
-        shutil.rmtree(raw, ignore_errors=True)
-    made.unlink()
+        gone = left.pop(0)
+        shutil.rmtree(gone) if gone == raw else gone.unlink()
     preflight.prepare(study(EDGE), registry)
+
+
+def test_a_key_lies_in_no_folder_of_results_be_it_a_link(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("scratch", "elsewhere"):
+        Path(name).mkdir()
+    Path("results").symlink_to("scratch")
+    Path("loop").symlink_to("loop")
+    validate(study(EDGE, key_file="key"))  # this is no project
+    validate(study(EDGE, key_file="loop"))
+    Path("Snakefile").touch()
+    for place in ("key", "results/key", "scratch/key", f"{tmp_path}/elsewhere/key"):
+        with pytest.raises(GraphDPError, match="lies in the project, of which copies are made"):
+            validate(study(EDGE, key_file=place))
+    Path("Snakefile").unlink()
+    with pytest.raises(GraphDPError, match="lies in the project, of which copies are made"):
+        validate(study(EDGE, key_file="results/key"))
 
 
 # --- What can be a private release ----------------------------------------------------------------
@@ -179,6 +202,8 @@ def test_a_copy_that_a_reproduction_left_for_all_to_read_is_noticed(tmp_path, mo
         ({"key_file": "private/key"}, "key_file private/key lies in the project, of which"),
         ({"key_file": "hospital.key"}, "key_file hospital.key lies in the project, of which"),
         ({"key_file": "0aF" * 21 + "0"}, "key_file is a key itself; name the file that it"),
+        ({"key_file": "0aF" * 20}, "key_file is a key itself; name the file that it"),
+        ({"key_file": "~/key"}, "nothing expands ~ here; write the whole path"),
         ({"seeds": 2}, "seeds: 1"),
         ({"missing_data": "skip"}, "missing_data: a private release has one dataset"),
         ({"checkpoint": "best_validation"}, "last epoch"),
@@ -907,7 +932,7 @@ def test_no_run_reproduces_what_was_released(tmp_path):
     assert "delete both and run again" in said("--dry-run")
     made.unlink()
     again = said("data")  # by the job that makes it again
-    assert refused in again and "(results/data/raw/other/ has a copy for all to read: del" in again
+    assert refused in again and "(others may read results/data/raw/other" in again
     assert manifest.exists() and not made.exists()
     # Of the same file no copy is made.
     shutil.rmtree(manifest.parent)

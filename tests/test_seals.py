@@ -215,7 +215,7 @@ def test_what_a_private_release_publishes_has_no_seal():
 
 
 PAST_PYTHON = """
-import os, subprocess, sys
+import ctypes, os, subprocess, sys
 sys.path.insert(0, sys.argv[1])
 from test_seals import asked
 from graphdp.workflow import job
@@ -223,7 +223,9 @@ from graphdp.workflow import job
 def main(snakemake):
     os.write(2, b"node 17 has degree 93")
     subprocess.run([sys.executable, "-c", "print('row 8 of x')"])
-    raise ValueError("node 17")
+    ctypes.CDLL(None).printf(b"in the buffer of C")
+    sys.__stdout__.write("in the buffer of Python")
+    raise SystemExit("node 17")
 
 job.run(asked("private/mine/fit/0-0.csv", release="private"), main)
 """
@@ -233,12 +235,14 @@ def test_a_private_job_hides_what_is_written_past_pythons_streams():
     """As by a library in C, and by another program."""
     here = str(Path(__file__).parent)
     command = [sys.executable, "-c", PAST_PYTHON, here]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    own = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    found = subprocess.run(command, capture_output=True, text=True, check=False, env=own)
     assert found.returncode == 1 and found.stdout == "" and found.stderr.count("\n") == 1
     assert found.stderr.startswith("error: a job of a private release failed; ")
     (log,) = Path(".").rglob("*.private")
     text = log.read_text()
-    assert all(words in text for words in ("node 17 has degree 93", "row 8 of x", "ValueError"))
+    for words in ("node 17 has degree 93", "row 8 of x", "buffer of C", "buffer of Python", "Exit"):
+        assert words in text
 
 
 WORKER = """

@@ -75,5 +75,7 @@ def explained(error: Mapping[str, Any]) -> str:
         return f"the key {place[-1]!r} is missing; add `{place[-1]}: ...`"
     if kind == "string_pattern_mismatch" and "A-Za-z0-9._-" in error["ctx"]["pattern"]:
         return f"a name has {_NAME}, not {short(given)}"
+    if kind == "literal_error":
+        return f"choose {error['ctx']['expected']}, not {short(given)}"
     message = re.sub(r"^(Value|Assertion) error, ", "", error["msg"])
     return message if kind == "value_error" else f"{_WANTED.get(kind, message)}, not {short(given)}"

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -256,7 +256,8 @@ def publish(dataset: str, model: str, path: str | os.PathLike = LEDGER) -> None:
 def _locked(path: Path) -> Iterator[None]:
     """Let no other process write a ledger, by whichever link; this one's death ends it. Raises
     `GraphDPError` if its folder may not be read."""
-    target = path.resolve().parent  # which is not there for a link to nothing, said elsewhere
+    # Which is not there for a link to nothing, said elsewhere.
+    target = Path(os.path.realpath(path)).parent
     try:
         descriptor = os.open(target if target.is_dir() else path.parent, os.O_RDONLY)
     except OSError as error:
@@ -272,7 +273,7 @@ def _append(path: Path, lines: Sequence[bytes], line: str) -> None:
     """Write a line behind those that are there, to the disk, or leave the ledger as it was: a new
     file takes the old one's place, since half a line, of a full disk or a kill, would stop all
     runs."""
-    target = path.resolve()  # of a link, what it points to
+    target = Path(os.path.realpath(path))  # of a link, what it points to
     new = target.with_name(f"{target.name}.new")
     try:
         new.unlink(missing_ok=True)  # of a killed run: not through a link, nor with its mode
@@ -287,7 +288,8 @@ def _append(path: Path, lines: Sequence[bytes], line: str) -> None:
         finally:
             os.close(folder)
     except OSError as error:
-        new.unlink(missing_ok=True)
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
         if not path.exists():
             _new_key(path).unlink(missing_ok=True)
         raise GraphDPError(

@@ -253,9 +253,14 @@ def check(study: "Study") -> None:
         return
     if not study.key_file:
         raise ValueError("release: private needs key_file; make one with graphdp key FILE")
-    if re.fullmatch(rf"[0-9a-fA-F]{{{_HEX}}}", study.key_file):
+    if re.fullmatch(r"[0-9a-fA-F]{32,}", study.key_file):  # or most of one
         raise ValueError("key_file is a key itself; name the file that it stands in")
-    if Path(study.key_file).resolve().is_relative_to(Path().resolve()):
+    if study.key_file.startswith("~"):
+        raise ValueError(f"key_file {study.key_file}: nothing expands ~ here; write the whole path")
+    place = Path(os.path.realpath(study.key_file))
+    # Of a configuration that is looked at from elsewhere the project is not this folder.
+    folders = ("results", FOLDER, *([""] if Path("Snakefile").exists() else ()))
+    if any(place.is_relative_to(os.path.realpath(folder)) for folder in folders):
         raise ValueError(
             f"key_file {study.key_file} lies in the project, of which copies are made; keep it "
             "elsewhere"

@@ -19,7 +19,7 @@ def main(snakemake):
     mirror, private = snakemake.config["mirror"], snakemake.config["release"] == "private"
     found = download(spec, manifest.parent, mirror, accept=None if private else accept)
     if not private:  # of files that were there already
-        check_files_not_released(spec, [file["sha256"] for file in found["files"]], manifest.parent)
+        check_files_not_released(spec, [file["sha256"] for file in found["files"]])
     io.write_json(manifest, found)
 
 

@@ -16,7 +16,7 @@ def main(snakemake):
     verify(spec, folder, snakemake.config["mirror"])
     graph = preprocess(spec, folder)
     if snakemake.config["release"] != "private":
-        check_graph_not_released(spec, graph, folder)
+        check_graph_not_released(spec, graph)
     graph.save(snakemake.output.graph)
     io.write_json(snakemake.output.statistics, statistics(graph))
 

@@ -82,7 +82,16 @@ def download(
     record = _recorded(record_path)
     in_mirror = _index(Path(mirror)) if mirror is not None else {}
 
-    files = []
+    files, refused = [], []
+
+    def asked(sha256: str) -> None:
+        try:
+            if accept is not None:
+                accept(sha256)
+        except GraphDPError as error:
+            refused.append(error)
+            raise
+
     for file in spec.files:
         # A hash seen before is as binding as a published one.
         known = file
@@ -90,10 +99,11 @@ def download(
             known = file.model_copy(update={"sha256": record[file.name]})
         try:
             size, sha256, git_sha1 = _obtain(
-                spec, known, folder, in_mirror, retries, offline, timeout, backoff, mirror,
-                accept,
-            )  # fmt: skip
+                spec, known, folder, in_mirror, retries, offline, timeout, backoff, mirror, asked
+            )
         except GraphDPError as error:
+            if error in refused:
+                raise
             raise GraphDPError(
                 f"{error}{_first_use(folder, spec.name)}" if known is not file else f"{error}"
             ) from None
@@ -287,7 +297,7 @@ def _obtain(
     timeout: float,
     backoff: float,
     mirror: str | os.PathLike | None,
-    accept: Callable[[str], None] | None,
+    accept: Callable[[str], None],
 ) -> tuple[int, str, str]:
     final = folder / file.name
     failures: list[str] = []
@@ -412,7 +422,7 @@ def _land(
     file: FileSpec,
     source: BinaryIO,
     final: Path,
-    accept: Callable[[str], None] | None,
+    accept: Callable[[str], None],
     announced: int | None = None,
 ) -> tuple[int, str, str]:
     """Copy `source` to a temporary name, check it, and only then give it its final name."""
@@ -429,8 +439,7 @@ def _land(
             raise _Failure(f"got {found[0]} of {announced} bytes", final=False)
         if (problem := _mismatch(file, *found)) is not None:
             raise _Failure(problem)
-        if accept is not None:
-            accept(found[1])
+        accept(found[1])
     return found
 
 
@@ -440,7 +449,7 @@ def _chunks(source: BinaryIO) -> Iterator[bytes]:
 
 
 def _fetch(
-    file: FileSpec, final: Path, timeout: float, accept: Callable[[str], None] | None
+    file: FileSpec, final: Path, timeout: float, accept: Callable[[str], None]
 ) -> tuple[int, str, str]:
     assert file.url is not None
     request = urllib.request.Request(file.url, headers={"User-Agent": "graphdp"})

@@ -1,6 +1,7 @@
 """What every script of the workflow does around its one library call: log, time, fail clearly."""
 
 import contextlib
+import ctypes
 import errno
 import fcntl
 import json
@@ -67,7 +68,7 @@ def run(snakemake: Any, main: Callable[[Any], None]) -> None:
         failed = f"error: {error}"
     except KeyboardInterrupt:
         failed = "error: interrupted; run the same command again to go on"
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if isinstance(error, OSError) and error.errno in _NO_PLACE:
             failed = f"error: {_no_place(error, log)}"
         elif type(error).__name__ == "OutOfMemoryError":  # torch's, which not every job imports
@@ -94,13 +95,18 @@ def run(snakemake: Any, main: Callable[[Any], None]) -> None:
 
 @contextlib.contextmanager
 def _descriptors_to(file: TextIO) -> Iterator[None]:
-    """What libraries and other programs write, past Python's streams, into a file as well."""
+    """What libraries and other programs write, past Python's streams, into a file as well, be it
+    from a buffer of theirs."""
     kept = [os.dup(number) for number in (1, 2)]
     try:
         for number in (1, 2):
             os.dup2(file.fileno(), number)
         yield
     finally:
+        with contextlib.suppress(OSError, AttributeError, ValueError):
+            sys.__stdout__.flush()
+            sys.__stderr__.flush()
+            ctypes.CDLL(None).fflush(None)
         for number, one in zip((1, 2), kept, strict=True):
             os.dup2(one, number)
             os.close(one)

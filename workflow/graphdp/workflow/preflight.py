@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graphdp import io, ledger, private
+from graphdp import io, ledger, private, seals
 from graphdp.config import Study, unknown, validate
 from graphdp.config_errors import short
 from graphdp.data import download
@@ -99,13 +99,24 @@ def _check_no_copy(datasets: Mapping[str, DatasetSpec]) -> None:
     """That no earlier reproduction left a private dataset where results are published, for all to
     read. Raises `GraphDPError`."""
     for name, spec in datasets.items():
-        places = Path("results/data/raw", name), Path("results/data/graphs", f"{name}.npz")
-        found = [f"{place}" for place in places if place.exists()]
+        found = _copies(name)
         if spec.loader == "arrays" and found:
             raise GraphDPError(
-                f"an earlier reproduction left dataset '{name}' where others may read it: delete "
-                f"{' and '.join(found)}, or move that away"
+                f"an earlier reproduction left dataset '{name}' where others may read it: move "
+                f"{', '.join(found)} away, or delete that"
             )
+
+
+def _copies(name: str) -> list[str]:
+    """What reproductions have left of a dataset: its raw files, its graph, and what tells of it.
+    Raises `GraphDPError` where that may not be looked at."""
+    raw, graphs = Path("results/data/raw", name), Path("results/data/graphs")
+    made = [graphs / f"{name}.npz", graphs / f"{name}.json"]
+    try:
+        found = [raw] if raw.is_dir() and any(raw.iterdir()) else []
+        return [f"{one}" for one in (*found, *made, *map(seals.seal_of, made)) if one.exists()]
+    except OSError as error:
+        raise GraphDPError(f"{error.filename} cannot be read ({error.strerror})") from None
 
 
 def _check_ledger_there() -> None:
@@ -139,18 +150,14 @@ def _check_not_released(datasets: Mapping[str, DatasetSpec]) -> None:
             raise _released(name, "name")
 
 
-def check_files_not_released(
-    spec: DatasetSpec, files: Sequence[str], folder: str | os.PathLike | None = None
-) -> None:
+def check_files_not_released(spec: DatasetSpec, files: Sequence[str]) -> None:
     """As `_check_not_released`, by the SHA-256 of the raw files of a dataset that is reproduced,
-    whatever its name. folder: where they lie already. Raises `GraphDPError`."""
+    whatever its name. Raises `GraphDPError`."""
     if spec.loader == "arrays" and ledger.held({"files": files}):
-        raise _released(spec.name, "raw files", folder)
+        raise _released(spec.name, "raw files")
 
 
-def check_graph_not_released(
-    spec: DatasetSpec, graph: "Graph", folder: str | os.PathLike | None = None
-) -> None:
+def check_graph_not_released(spec: DatasetSpec, graph: "Graph") -> None:
     """The same, by what is in its graph: of another file of the same arrays, too."""
     from graphdp.data.content import content_hashes
 
@@ -158,7 +165,7 @@ def check_graph_not_released(
         return
     kind = ledger.held(content_hashes(graph))
     if kind:
-        raise _released(spec.name, kind, folder)
+        raise _released(spec.name, kind)
 
 
 def check_made_not_released(
@@ -174,7 +181,7 @@ def check_made_not_released(
         return
     try:
         files = [file["sha256"] for file in io.read_json(manifest)["files"]]
-        check_files_not_released(spec, files, Path(manifest).parent)
+        check_files_not_released(spec, files)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         if made:
             raise GraphDPError(
@@ -207,12 +214,13 @@ def _check_graph_file(spec: DatasetSpec, graph: str | os.PathLike, state: str) -
         io.write_json(CHECKED, checked | {str(graph): now})
 
 
-def _released(name: str, part: str, folder: str | os.PathLike | None = None) -> GraphDPError:
-    copy = f" ({folder}/ has a copy for all to read: delete it)" if folder is not None else ""
+def _released(name: str, part: str) -> GraphDPError:
+    left = _copies(name)
+    copies = f" (others may read {', '.join(left)}: move that away, or delete it)" if left else ""
     return GraphDPError(
         f"dataset '{name}' has the {part} of a release in {ledger.LEDGER}, and anybody can draw a "
         "reproduction's noise again: set release: private, or use another folder if its data are "
-        f"public{copy}"
+        f"public{copies}"
     )
 
 

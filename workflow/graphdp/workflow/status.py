@@ -3,7 +3,7 @@
 import fcntl
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -80,10 +80,6 @@ def status(config: Path) -> list[Job]:
 
 
 def _states(made: Made) -> list[Job]:
-    return _without_old_failures(_looked_at(made))
-
-
-def _looked_at(made: Made) -> list[Job]:
     # By what they make: a bundle stands once for each level that it is about.
     described: dict[Path, tuple[Any, ...]] = {}
     for one in _jobs(made):
@@ -95,19 +91,6 @@ def _looked_at(made: Made) -> list[Job]:
         except FileNotFoundError:  # removed as its job began, which holds its lock by now
             found.append(_job(*one))
     return found
-
-
-def _without_old_failures(jobs: list[Job]) -> list[Job]:
-    """Jobs, less what an earlier run said of results that are gone and that nothing reads any more:
-    where the last job is done, what it was made from was."""
-    if jobs[-1].state != "done":
-        return jobs
-    return [
-        replace(one, state="left", cause="")
-        if one.state in ("failed", "left") and not Path(one.made).exists()
-        else one
-        for one in jobs
-    ]
 
 
 def _jobs(made: Made) -> Iterator[tuple[Any, ...]]:
@@ -154,7 +137,8 @@ def _job(kind: str, made: Path, log: Path, digest: str, others: Sequence[str] = 
     hidden = log.with_name(f"{log.name}.private")
     log = hidden if hidden.is_file() else log
     said = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
-    if _locked(lock_of(log)):
+    locked = _locked(lock_of(log))
+    if locked:
         return Job(kind, str(made), log, "running")
     try:
         if kind == "release":
@@ -175,13 +159,11 @@ def _job(kind: str, made: Path, log: Path, digest: str, others: Sequence[str] = 
     failed = bool(lines) and (lines[-1].startswith("error: ") or "Traceback (most" in said)
     # Why a job of a private release failed may tell of the data: its log alone says so.
     cause = lines[-1] if failed and log != hidden else ""
-    if (
-        not failed
-        and "\ndone: " not in f"\n{said}"
-        and lock_of(log).is_file()
-        and not made.exists()
-    ):
-        cause = "began and ended without a word: killed, perhaps for memory"
+    began = log.is_file() and lock_of(log).is_file()  # the lock's file stays, of any earlier run
+    if began and locked is False and not failed and not made.exists():
+        # Where there are no locks nobody knows whether it still runs.
+        ended = re.search(r"^done: ", said, flags=re.MULTILINE)
+        cause = "" if ended else "began and ended without a word: perhaps killed, as for memory"
     return Job(kind, str(made), log, "failed" if failed else "left", cause)
 
 
@@ -199,8 +181,8 @@ def _sealed(made: Path, digest: str) -> bool:
     return seal is not None and seal["made_of"] == digest
 
 
-def _locked(lock: Path) -> bool:
-    """Whether a job holds its lock, as it does while it runs."""
+def _locked(lock: Path) -> bool | None:
+    """Whether a job holds its lock, as it does while it runs; None on a file system without."""
     if not lock.is_file():
         return False
     with lock.open() as file:
@@ -209,7 +191,7 @@ def _locked(lock: Path) -> bool:
         except BlockingIOError:
             return True
         except OSError:
-            pass  # a file system without locks
+            return None
     return False
 
 
@@ -240,7 +222,8 @@ def render(name: str, jobs: Sequence[Job]) -> str:
         said = (" ".join(filter(None, (job.made, job.cause, f"({job.log})"))) for job in found)
         lines += ["", *(f"{state}: {one}" for one in said)] * bool(found)
     left, unknown = seconds_left(jobs)
-    gone = [job.made for job in jobs if job.state == "left" and not Path(job.made).exists()]
+    missing = [job for job in jobs if job.state in ("left", "failed")]
+    gone = [job.made for job in missing if not Path(job.made).exists()]
     if gone and jobs[-1].state == "done" and jobs[-1].stage != "release":
         lines += [
             "",
