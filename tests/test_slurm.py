@@ -24,7 +24,7 @@ ON_THE_LOGIN_NODE = {
     "download", "collect", "collect_attacks", "draw", "release", "audit_report", "audit",
 }  # fmt: skip
 PRIVATE = {
-    "study": "hospital", "datasets": ["mine"], "release": "private", "key_file": "key",
+    "study": "hospital", "datasets": ["mine"], "release": "private", "key_file": "../key",
     "delta": 1e-5, "calibrate_for": "corrected", "train_nodes": 220, "mirror": ".",
     "experiments": {"model": [{"method": "mlp", "level": "node", "epsilon": 8}]},
 }  # fmt: skip
@@ -49,7 +49,7 @@ def loaded(name, parent):
         known = yaml.safe_load((folder / "config/datasets.yaml").read_text())
         known["datasets"]["mine"] = MINE
         (folder / "config/datasets.yaml").write_text(yaml.safe_dump(known))
-        cli.main(["key", str(folder / "key")])
+        cli.main(["key", str(folder.parent / "key")])
     with SnakemakeApi(OutputSettings()) as api:
         found = api.workflow(
             resource_settings=ResourceSettings(cores=1),

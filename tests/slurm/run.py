@@ -334,9 +334,9 @@ class Checks:
             "files": [{"name": "own.npz"}], "preprocessing": {"num_classes": 3},
         }  # fmt: skip
         registry.write_text(yaml.safe_dump(known))
-        self.project.graphdp("key", "key")
+        self.project.graphdp("key", "../key")
         self.project.study = {
-            "study": "hospital", "datasets": ["own"], "release": "private", "key_file": "key",
+            "study": "hospital", "datasets": ["own"], "release": "private", "key_file": "../key",
             "delta": 1e-5, "calibrate_for": "corrected", "train_nodes": 220, "mirror": ".",
             "experiments": {"model": [{"method": "mlp", "level": "node", "epsilon": 8}]},
         }  # fmt: skip
