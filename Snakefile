@@ -28,7 +28,16 @@ try:
     # The methods' folders are read with these.
     from graphdp import private, repeated_keys, seals
     from graphdp.methods import registry
-    from graphdp.workflow import asked, code, job, lock, orphans, preflight, stages
+    from graphdp.workflow import (
+        asked,
+        code,
+        job,
+        lock,
+        orphans,
+        preflight,
+        released_data,
+        stages,
+    )
     from graphdp.workflow.made import Made
 except GraphDPError as error:
     raise WorkflowError(f"{error}") from None
@@ -65,7 +74,9 @@ for name in ("release", "key_file", "study_seed"):
 onstart:
     try:
         lock.hold(".snakemake/graphdp.lock")
-        preflight.check_not_released(MADE)  # by a private run since this one looked
+        released_data.check_not_released(
+            MADE
+        )  # by a private run since this one looked
         lock.check_writable(MADE.results)
         preflight.check_mirror(STUDY)
         preflight.check_links(STUDY, workflow.local_exec)

@@ -18,7 +18,7 @@ try:
     )
     if workflow.is_main_process:  # which sees the mirror
         preflight.check_raw(STUDY, DATASETS, MADE.raw_folder)
-        preflight.check_not_released(MADE)
+        released_data.check_not_released(MADE)
 except GraphDPError as error:
     raise WorkflowError(f"{error}") from None
 ENVIRONMENT = "../envs/graphdp.yaml"

@@ -17,17 +17,10 @@ import pytest
 from graphdp import io, ledger
 from graphdp.data.content import content_hashes
 from graphdp.data.datasets import DatasetSpec, FileSpec
-from graphdp.data.download import (
-    MANIFEST,
-    RECORD,
-    _mismatch,
-    check_placed,
-    check_unchanged,
-    digests,
-    download,
-    verify,
-)
+from graphdp.data.download import download
 from graphdp.data.graph import Graph
+from graphdp.data.placed import check_placed, check_unchanged, verify
+from graphdp.data.raw_files import MANIFEST, RECORD, digests, mismatch
 from graphdp.errors import GraphDPError
 
 pytestmark = pytest.mark.usefixtures("only_loopback")
@@ -513,15 +506,15 @@ def test_corrupted_real_file_is_refused(registry, mirror, tmp_path):
 def test_every_hash_and_the_size_of_a_file_are_compared():
     right = {"size": 5, "sha256": "a" * 64, "git_sha1": "b" * 40}
     known = FileSpec(name="f", **right)
-    assert _mismatch(known, *right.values()) is None
+    assert mismatch(known, *right.values()) is None
     for name, value, words in (
         ("size", 6, "found 6 bytes"), ("sha256", "c" * 64, "found sha256 c"),
         ("git_sha1", "d" * 40, "found git blob SHA-1 d"),
     ):  # fmt: skip
-        assert _mismatch(known, *(right | {name: value}).values()).startswith(words)
+        assert mismatch(known, *(right | {name: value}).values()).startswith(words)
         alone = FileSpec(name="f", **{name: right[name]})
-        assert _mismatch(alone, *(right | {name: value}).values()).startswith(words)
-        assert _mismatch(alone, *right.values()) is None
+        assert mismatch(alone, *(right | {name: value}).values()).startswith(words)
+        assert mismatch(alone, *right.values()) is None
 
 
 SCRIPT = Path(__file__).parents[1] / "workflow/scripts/preprocess.py"

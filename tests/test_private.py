@@ -30,7 +30,7 @@ from graphdp.data.loaders import RawGraph, load_arrays
 from graphdp.data.preprocess import build
 from graphdp.errors import GraphDPError
 from graphdp.methods.block import Block
-from graphdp.workflow import job, model_rows, preflight, publish, status
+from graphdp.workflow import job, model_rows, preflight, publish, released_data, status
 from project_fixture import ROOT, Project
 
 NODE = {
@@ -378,13 +378,13 @@ def test_a_reproduction_of_what_was_released_is_refused(tmp_path, monkeypatch):
         tmp_path / "manifest.json",
     )
     graph = tmp_path / "graph.npz"
-    preflight.check_made_not_released(other, manifest, graph)
+    released_data.check_made_not_released(other, manifest, graph)
     for sha256, found in (("f", True), ("g", False)):
         placed = {"files": [{"sha256": "e"}, {"sha256": sha256}]}
         manifest.write_text(json.dumps(placed))
         for check in (
-            lambda sha256=sha256: preflight.check_files_not_released(other, ["e", sha256]),
-            lambda: preflight.check_made_not_released(other, manifest, graph),
+            lambda sha256=sha256: released_data.check_files_not_released(other, ["e", sha256]),
+            lambda: released_data.check_made_not_released(other, manifest, graph),
         ):
             refused = pytest.raises(
                 GraphDPError, match="'other' has the raw files of a release in p"
@@ -423,23 +423,23 @@ def test_a_graph_of_released_data_is_known_by_what_is_in_it(tmp_path, monkeypatc
     )
     spec = DatasetSpec(title="Other", loader="arrays", name="other")
     made.save(file)
-    preflight.check_made_not_released(spec, manifest, file)
+    released_data.check_made_not_released(spec, manifest, file)
     entry = {"dataset": "mine", "noise": "x", "release": "s", "commit": "c", "made_with": {}}
     ledger.reserve(entry, {"files": ["f"]})
-    preflight.check_graph_not_released(spec, made)
+    released_data.check_graph_not_released(spec, made)
     for text in (None, "{", "[]", "{}", '{"files": null}'):
         if text is not None:
             manifest.write_text(text)
         with pytest.raises(GraphDPError, match=r"is missing or damaged, .* delete both and run"):
-            preflight.check_made_not_released(spec, manifest, file)
-        preflight.check_made_not_released(spec, manifest, "nowhere.npz")
+            released_data.check_made_not_released(spec, manifest, file)
+        released_data.check_made_not_released(spec, manifest, "nowhere.npz")
     manifest.write_text('{"files": [{"sha256": "g"}]}')
-    preflight.check_made_not_released(spec, manifest, file)
+    released_data.check_made_not_released(spec, manifest, file)
     edges = {"edges": content_hashes(made)["edges"]}
     ledger.reserve(entry | {"dataset": "its", "noise": "y"}, edges)
     for check in (
-        lambda: preflight.check_made_not_released(spec, manifest, file),
-        lambda: preflight.check_graph_not_released(spec, made),
+        lambda: released_data.check_made_not_released(spec, manifest, file),
+        lambda: released_data.check_graph_not_released(spec, made),
     ):
         with pytest.raises(GraphDPError, match="'other' has the edges of a release in private/"):
             check()
@@ -448,33 +448,33 @@ def test_a_graph_of_released_data_is_known_by_what_is_in_it(tmp_path, monkeypatc
     looked = []
     monkeypatch.setattr(content, "content_hashes", lambda graph: looked.append(graph) or own)
     for times in (1, 1):
-        preflight.check_made_not_released(spec, manifest, file)
+        released_data.check_made_not_released(spec, manifest, file)
         assert len(looked) == times
     ledger.reserve(entry | {"dataset": "third", "noise": "z"}, {"edges": ["1"]})
-    preflight.check_made_not_released(spec, manifest, file)
+    released_data.check_made_not_released(spec, manifest, file)
     assert len(looked) == 2
     made.save(file)
-    preflight.check_made_not_released(spec, manifest, file)
+    released_data.check_made_not_released(spec, manifest, file)
     assert len(looked) == 3
     # As cp -p and tar have it: written again, under the old time.
     before = file.stat()
     time.sleep(0.05)  # a tick of the clock that files have
     file.write_bytes(file.read_bytes())
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-    preflight.check_made_not_released(spec, manifest, file)
+    released_data.check_made_not_released(spec, manifest, file)
     assert len(looked) == 4
     for damaged in ("{", "[[1, 2]]", '{"a": NaN}', "[" * 99_999):
-        Path(preflight.CHECKED).write_text(damaged)
-        preflight.check_made_not_released(spec, manifest, file)
+        Path(released_data.CHECKED).write_text(damaged)
+        released_data.check_made_not_released(spec, manifest, file)
     assert len(looked) == 8
     ledger.reserve(entry | {"dataset": "fourth", "noise": "v"}, own)
     with pytest.raises(GraphDPError, match="'other' has the edges of a release in private/"):
-        preflight.check_made_not_released(spec, manifest, file)
+        released_data.check_made_not_released(spec, manifest, file)
     file.write_bytes(file.read_bytes()[:-9])
-    preflight.check_made_not_released(spec, manifest, file)  # the jobs that read it say so
+    released_data.check_made_not_released(spec, manifest, file)  # the jobs that read it say so
     csbm = spec.model_copy(update={"loader": "csbm"})  # nobody's data
-    preflight.check_made_not_released(csbm, "nowhere.json", file)
-    preflight.check_graph_not_released(csbm, made)
+    released_data.check_made_not_released(csbm, "nowhere.json", file)
+    released_data.check_graph_not_released(csbm, made)
 
 
 def test_a_plan_of_edges_is_asked_for_no_number_of_training_nodes():

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from graphdp import io
 from graphdp.data.datasets import DatasetSpec
-from graphdp.data.download import verify
+from graphdp.data.placed import verify
 from graphdp.data.preprocess import preprocess, statistics
 from graphdp.workflow import job
-from graphdp.workflow.preflight import check_graph_not_released
+from graphdp.workflow.released_data import check_graph_not_released
 
 
 def main(snakemake):

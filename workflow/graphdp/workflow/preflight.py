@@ -6,19 +6,18 @@ pandas or torch: every start of Snakemake does this.
 """
 
 import ast
-import contextlib
 import importlib.util
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from graphdp import io, ledger, private, seals
+from graphdp import private
 from graphdp.config import Study, unknown, validate
 from graphdp.config_errors import short
-from graphdp.data import download
+from graphdp.data import placed
 from graphdp.data.csbm_sizes import check_sizes
 from graphdp.data.datasets import DatasetSpec, Registry, load_registry
 from graphdp.errors import GraphDPError
@@ -29,16 +28,10 @@ from graphdp.privacy.assumptions import SIDES_FOLLOW_FROM_IDS
 from graphdp.privacy.calibration import calibration_plan
 from graphdp.privacy.plan import accounted_by
 from graphdp.privacy.protection import REPLACED, is_private, replaces, whole_nodes
-from graphdp.workflow import lock
+from graphdp.workflow import released_data
 from graphdp.workflow.known_rows import KnownIndex
 
-if TYPE_CHECKING:
-    from graphdp.data.graph import Graph
-    from graphdp.workflow.made import Made
-
 PUBLISHED = "config/published"
-#: Graphs that are no release's, by file and by what the ledger held then.
-CHECKED = f"{private.FOLDER}/checked.json"
 #: Larger than any batch.
 _MANY_NODES = 10**12
 #: Types of loaders' parameters, as the code annotates them -> those of values, in words.
@@ -85,143 +78,14 @@ def prepare(config: Mapping[str, Any], registry: Registry | None = None) -> Prep
     private.check_data(study, datasets)
     if study.release == "private":
         private.check_same_dataset(study.study, study.datasets[0])
-        _check_no_copy(datasets)
-        _check_ledger_there()
+        released_data.check_no_copy(datasets)
+        released_data.check_ledger_there()
     else:
         private.check_no_release(study.study)
-        _check_not_released(datasets)
+        released_data.check_datasets_not_released(datasets)
     _check_known(study)
     known = KnownIndex(study.known_rows, study.study) if study.known_rows else None
     return Prepared(study, datasets, known)
-
-
-def _check_no_copy(datasets: Mapping[str, DatasetSpec]) -> None:
-    """That no earlier reproduction left a private dataset where results are published, for all to
-    read. Raises `GraphDPError`."""
-    for name, spec in datasets.items():
-        found = _copies(name)
-        if spec.loader == "arrays" and found:
-            raise GraphDPError(
-                f"an earlier reproduction left dataset '{name}' where others may read it: move "
-                f"{', '.join(found)} away, or delete that"
-            )
-
-
-def _copies(name: str) -> list[str]:
-    """What reproductions have left of a dataset: its raw files, its graph, and what tells of it.
-    Raises `GraphDPError` where that may not be looked at."""
-    raw, graphs = Path("results/data/raw", name), Path("results/data/graphs")
-    made = [graphs / f"{name}.npz", graphs / f"{name}.json"]
-    try:
-        found = [raw] if raw.is_dir() and any(raw.iterdir()) else []
-        return [f"{one}" for one in (*found, *made, *map(seals.seal_of, made)) if one.exists()]
-    except OSError as error:
-        raise GraphDPError(f"{error.filename} cannot be read ({error.strerror})") from None
-
-
-def _check_ledger_there() -> None:
-    """That the ledger is whole, and there where a private study has published: else nobody would
-    know before the next release, or a reproduction of its data. Raises `GraphDPError`."""
-    lock.check_folders(private.FOLDER)
-    if not ledger.state():
-        ledger.check_nothing_published()
-
-
-def check_not_released(made: "Made") -> None:
-    """Whether no dataset that users brought and a study reproduces is one that has releases, by
-    name or by what earlier runs made of it. Raises `GraphDPError`."""
-    if made.private:
-        return
-    _check_not_released(made.datasets)
-    for name, spec in made.datasets.items():
-        check_made_not_released(spec, made.manifest_file(name), made.graph_file(name))
-
-
-def _check_not_released(datasets: Mapping[str, DatasetSpec]) -> None:
-    """Whether no dataset that users brought stands in the ledger: anybody can draw a
-    reproduction's noise, which so shows what was summed up."""
-    brought = [name for name, spec in datasets.items() if spec.loader == "arrays"]
-    if not brought:
-        return
-    _check_ledger_there()
-    released = ledger.datasets()
-    for name in brought:
-        if name in released:
-            raise _released(name, "name")
-
-
-def check_files_not_released(spec: DatasetSpec, files: Sequence[str]) -> None:
-    """As `_check_not_released`, by the SHA-256 of the raw files of a dataset that is reproduced,
-    whatever its name. Raises `GraphDPError`."""
-    if spec.loader == "arrays" and ledger.held({"files": files}):
-        raise _released(spec.name, "raw files")
-
-
-def check_graph_not_released(spec: DatasetSpec, graph: "Graph") -> None:
-    """The same, by what is in its graph: of another file of the same arrays, too."""
-    from graphdp.data.content import content_hashes
-
-    if spec.loader != "arrays" or not ledger.state():
-        return
-    kind = ledger.held(content_hashes(graph))
-    if kind:
-        raise _released(spec.name, kind)
-
-
-def check_made_not_released(
-    spec: DatasetSpec, manifest: str | os.PathLike, graph: str | os.PathLike
-) -> None:
-    """The same of what earlier runs made of it, perhaps before its release, where no job looks
-    again; of a graph without its manifest nobody knows the files. Raises `GraphDPError`."""
-    placed, made = os.path.exists(manifest), os.path.exists(graph)
-    if spec.loader != "arrays" or not (placed or made):
-        return
-    state = ledger.state()
-    if not state:
-        return
-    try:
-        files = [file["sha256"] for file in io.read_json(manifest)["files"]]
-        check_files_not_released(spec, files)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        if made:
-            raise GraphDPError(
-                f"{manifest} is missing or damaged, which says of what files {graph} is, and "
-                f"{ledger.LEDGER} has releases: delete both and run again"
-            ) from None
-    if made:
-        _check_graph_file(spec, graph, state)
-
-
-def _check_graph_file(spec: DatasetSpec, graph: str | os.PathLike, state: str) -> None:
-    """`check_graph_not_released` of a file, once for every state of the ledger: to read a large
-    graph takes seconds."""
-    from graphdp.data.graph import Graph
-
-    found = os.stat(graph)
-    now = [found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, state]
-    try:
-        checked = dict(io.read_json(CHECKED))
-    except (OSError, ValueError, TypeError, RecursionError):
-        checked = {}
-    if checked.get(str(graph)) == now:
-        return
-    try:
-        made = Graph.load(graph).validate()
-    except GraphDPError:
-        return  # the jobs that read it say so
-    check_graph_not_released(spec, made)
-    with contextlib.suppress(OSError, ValueError, TypeError, RecursionError):  # checked again then
-        io.write_json(CHECKED, checked | {str(graph): now})
-
-
-def _released(name: str, part: str) -> GraphDPError:
-    left = _copies(name)
-    copies = f" (others may read {', '.join(left)}: move that away, or delete it)" if left else ""
-    return GraphDPError(
-        f"dataset '{name}' has the {part} of a release in {ledger.LEDGER}, and anybody can draw a "
-        "reproduction's noise again: set release: private, or use another folder if its data are "
-        f"public{copies}"
-    )
 
 
 def _check_known(study: Study) -> None:
@@ -398,9 +262,9 @@ def check_raw(
     raw_folder: of a dataset, where its files were placed. Raises `GraphDPError`.
     """
     for name, spec in datasets.items():
-        download.check_placed(spec, raw_folder(name), study.mirror)
+        placed.check_placed(spec, raw_folder(name), study.mirror)
         if study.mirror is not None:
-            download.check_unchanged(spec, raw_folder(name), study.mirror)
+            placed.check_unchanged(spec, raw_folder(name), study.mirror)
 
 
 def check_links(study: Study, local: bool) -> None:
