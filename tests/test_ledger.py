@@ -17,7 +17,7 @@ import pytest
 import torch
 from scipy import sparse
 
-from graphdp import io, ledger, private
+from graphdp import durable, io, ledger, private
 from graphdp.data import content
 from graphdp.data.content import content_hashes
 from graphdp.data.graph import Graph, csr_from_edges
@@ -171,7 +171,7 @@ def test_links_to_one_ledger_are_held_by_one_lock(tmp_path, monkeypatch):
     """Else two projects that share it would write over each other's lines."""
     shared, held = tmp_path / "shared/ledger.jsonl", []
     ledger.reserve(ENTRY, DATA, shared)
-    monkeypatch.setattr(ledger.fcntl, "flock", lambda file, _: held.append(os.fstat(file).st_ino))
+    monkeypatch.setattr(durable.fcntl, "flock", lambda file, _: held.append(os.fstat(file).st_ino))
     for number, name in enumerate("cd"):
         linked = tmp_path / name / "ledger.jsonl"
         linked.parent.mkdir()
@@ -604,8 +604,10 @@ def test_parts_of_the_data_have_hashes_of_their_own():
     assert content_hashes(graph(x=twice)) == content_hashes(graph(x=twice.toarray()))
 
 
-def release(folder, one, *, dataset="mine", files=("ab",), **study):
+def release(folder, one, *, dataset="mine", files=("ab",), key_file=None, **study):
     """Reserve a release of a graph as a job does."""
+    if not key_file and not (folder / "own.key").exists():
+        private.make_key(folder / "own.key")
     one.save(folder / "graph.npz")
     manifest = {"files": [{"name": "mine.npz", "sha256": sha256} for sha256 in files]}
     (folder / "manifest.json").write_text(json.dumps(manifest))
@@ -621,6 +623,7 @@ def release(folder, one, *, dataset="mine", files=("ab",), **study):
             "calibrate_for": "corrected", "code": {"fit": "1", "preprocess": "2"},
             "parameters": [{"run": "fit"}], "graph": folder / "graph.npz",
             "manifest": folder / "manifest.json",
+            "key_file": key_file or folder / "own.key",
         } | study,
     )  # fmt: skip
     return block

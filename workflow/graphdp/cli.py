@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from graphdp import __version__, cli_calibrate, cli_rows
+from graphdp import __version__, cli_calibrate, cli_rows, key_record
 from graphdp.errors import GraphDPError
 from graphdp.methods import registry
 from graphdp.private import make_key
@@ -117,6 +117,7 @@ def _file_command(
 
 
 def _key(arguments: argparse.Namespace) -> str:
+    key_record.check_unused(arguments.file)
     make_key(arguments.file)
     return f"a new key is in {arguments.file}; whoever has it can draw the noise again"
 

@@ -5,16 +5,15 @@ data stand in it keyed, by a key of its own beside it, since who knows all of a 
 can hash both.
 """
 
-import fcntl
 import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from graphdp import private
+from graphdp import durable, private
 from graphdp.errors import GraphDPError
 
 _T = TypeVar("_T")
@@ -31,13 +30,15 @@ def reserve(
     entry: Mapping[str, Any],
     data: Mapping[str, Sequence[str]],
     path: str | os.PathLike = LEDGER,
+    use_key: Callable[[], None] = lambda: None,
 ) -> None:
     """Write a release down before its noise is drawn; the same release again is no second one.
 
     entry: JSON object of all `FIELDS` but `data`: `dataset`, its name; `noise`, a hash that names
     the noise; `made_with`, kind -> what else determines what is released; `commit` of the project
     and `release`, for who reads it. data: kind -> hashes of a part of the data, of which one alone
-    tells that it was released before.
+    tells that it was released before. use_key: called where nothing here stands against a release,
+    before its line is written (`key_record.use`); what it raises ends this.
 
     Raises `GraphDPError` for a second release of a dataset, under this name or of any part of its
     data; for the same noise with anything else that is not the same; and for a ledger or key that
@@ -64,6 +65,7 @@ def reserve(
             if "published" in earlier:
                 continue
             if all(earlier[name] == new[name] for name in FIELDS if name != "commit"):
+                use_key()
                 return
             fault = _fault(earlier, new)
             if fault:
@@ -73,6 +75,7 @@ def reserve(
                     f"{earlier['release']}), {what}: the ε of two releases add up, and no "
                     f"statement says so; nothing is drawn{fix}"
                 )
+        use_key()
         _append(path, lines, json.dumps(new | {"mac": _mac(key, mac, new)}, sort_keys=True) + "\n")
         if not lines:
             os.replace(_new_key(path), path.with_suffix(".key"))
@@ -254,42 +257,24 @@ def publish(dataset: str, model: str, path: str | os.PathLike = LEDGER) -> None:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Let no other process write a ledger, by whichever link; this one's death ends it. Raises
-    `GraphDPError` if its folder may not be read."""
+    """Let no other process write a ledger, by whichever link. Raises `GraphDPError` if its folder
+    may not be read."""
     # Which is not there for a link to nothing, said elsewhere.
     target = Path(os.path.realpath(path)).parent
-    try:
-        descriptor = os.open(target if target.is_dir() else path.parent, os.O_RDONLY)
-    except OSError as error:
-        raise _unreadable(path, error) from None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(durable.locked(target if target.is_dir() else path.parent))
+        except OSError as error:
+            raise _unreadable(path, error) from None
         yield
-    finally:
-        os.close(descriptor)
 
 
 def _append(path: Path, lines: Sequence[bytes], line: str) -> None:
-    """Write a line behind those that are there, to the disk, or leave the ledger as it was: a new
-    file takes the old one's place, since half a line, of a full disk or a kill, would stop all
-    runs."""
-    target = Path(os.path.realpath(path))  # of a link, what it points to
-    new = target.with_name(f"{target.name}.new")
+    """Write a line behind those that are there, or leave the ledger as it was: half a line would
+    stop all runs."""
     try:
-        new.unlink(missing_ok=True)  # of a killed run: not through a link, nor with its mode
-        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(b"".join(lines) + line.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, target)
-        folder = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        durable.write(path, b"".join(lines) + line.encode())
     except OSError as error:
-        with suppress(OSError):
-            new.unlink(missing_ok=True)
         if not path.exists():
             _new_key(path).unlink(missing_ok=True)
         raise GraphDPError(

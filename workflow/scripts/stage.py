@@ -21,7 +21,8 @@ def main(snakemake):
             **task["block"],
         )
         if task["noise"]:
-            block = stages.calibrated(block, task["noise"] | params.kept)
+            known = task["noise"] | params.kept
+            block = stages.calibrated(block, known | {"key_file": snakemake.config["key_file"]})
         stages.run_stage(task, block, params.cache)
         job.lap()
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from graphdp import io, ledger
+from graphdp import io, key_record, ledger
 from graphdp.data.content import content_hashes
 from graphdp.errors import GraphDPError
 from graphdp.methods.block import Block
@@ -32,11 +32,11 @@ def reserve(block: Block, study: Mapping[str, Any]) -> None:
 
     study: what its noise depends on besides data, method, level and ε, with all hyperparameters as
     `models`, `code` (job -> the digest of its code) and `parameters` (of all stages); and the
-    files `graph` and `manifest` (of the raw files). What code, libraries and machine it is made
-    with is part of a release: other sums under the same noise would be a second one.
+    files `graph`, `manifest` (of the raw files) and `key_file`. What code, libraries and machine it
+    is made with is part of a release: other sums under the same noise would be a second one.
 
     Raises `GraphDPError` as `private.check_plan`, for features or a split that nothing can be
-    trained on, and as `ledger.reserve`.
+    trained on, and as `ledger.reserve` and `key_record.use`.
     """
     import torch
 
@@ -48,37 +48,36 @@ def reserve(block: Block, study: Mapping[str, Any]) -> None:
     check_features(block.graph.x)
     for seed in block.seeds:
         block.split(seed)
-    ledger.reserve(
-        {
-            "release": f"{block.study}: {block.method}, {block.level} level, ε = {block.epsilon}",
-            "dataset": block.dataset,
-            "noise": stream_key(*block.stream(0), block.data).hex(),
-            "commit": job.git_commit(),
-            "made_with": {
-                "settings": [
-                    study["models"], study["delta"], study["calibrate_for"], block.announced
-                ],
-                "parameters": _digest(study["parameters"]),
-                "seeds": block.seeds,  # Snakemake may be asked for a file of other ones
-                "code": study["code"],
-                "libraries": json.loads(job.versions(*LIBRARIES)),
-                "device": block.trained_on(),
-                # What kernels there are, and how sums are cut into parts.
-                "instructions": torch.backends.cpu.get_cpu_capability(),
-                "memory_mb": block.memory_mb,
-                "calibration": block.calibrations,
-                "σ": [
-                    {name: one.run.noise_std for name, one in calibrated.phases(entry).items()}
-                    for entry in block.calibrations
-                ],
-            },
+    entry = {
+        "release": f"{block.study}: {block.method}, {block.level} level, ε = {block.epsilon}",
+        "dataset": block.dataset,
+        "noise": stream_key(*block.stream(0), block.data).hex(),
+        "commit": job.git_commit(),
+        "made_with": {
+            "settings": [
+                study["models"], study["delta"], study["calibrate_for"], block.announced
+            ],
+            "parameters": _digest(study["parameters"]),
+            "seeds": block.seeds,  # Snakemake may be asked for a file of other ones
+            "code": study["code"],
+            "libraries": json.loads(job.versions(*LIBRARIES)),
+            "device": block.trained_on(),
+            # What kernels there are, and how sums are cut into parts.
+            "instructions": torch.backends.cpu.get_cpu_capability(),
+            "memory_mb": block.memory_mb,
+            "calibration": block.calibrations,
+            "σ": [
+                {name: one.run.noise_std for name, one in calibrated.phases(entry).items()}
+                for entry in block.calibrations
+            ],
         },
-        {
-            "graph file": [io.sha256_file(study["graph"])],
-            "files": [file["sha256"] for file in io.read_json(study["manifest"])["files"]],
-            **content_hashes(block.graph),
-        },
-    )  # fmt: skip
+    }  # fmt: skip
+    data = {
+        "graph file": [io.sha256_file(study["graph"])],
+        "files": [file["sha256"] for file in io.read_json(study["manifest"])["files"]],
+        **content_hashes(block.graph),
+    }
+    ledger.reserve(entry, data, use_key=lambda: key_record.use(study["key_file"], entry, data))
 
 
 def _digest(value: Any) -> str:
