@@ -452,19 +452,24 @@ def test_every_analysis_of_a_statement_names_whom_it_trusts(name, level, given):
 
 def test_a_statement_says_that_own_rows_are_covered():
     plan = dpa_plan("node", 10, 8, 6)
-    found = {one.what: one.covered for one in releases(plan, "reproduction")}
+    found = {one.what: one.covered for one in releases(plan, WORDS, "reproduction", "last")}
     assert found["noisy aggregates"] and found["predictions"]
     assert not found["accuracies, and a choice made by them"]
     assert "and nothing else" in inference(plan)
-    said = protection(plan, card("dpa").words, "reproduction")
+    said = protection(plan, WORDS, "reproduction", "best_validation")
     assert not any("own prediction" in one for one in said.not_protected)
     # A user that sends nothing keeps its row: a graph with a row less is no adjacent one.
     assert "Whether a user sends anything." in said.protected
     assert not any("ids" in one for one in said.protected)
     assert any("Which users there are" in one for one in said.not_protected)
-    assert not left_out(plan, 1, False, "shared")
+    # Nor is a row of the user's own read without noise where a checkpoint is selected.
+    (chosen,) = (one for one in said.not_protected if "validation" in one)
+    assert "checkpoints and settings: labels and features, and" in chosen
+    assert not left_out(plan, 1, False, "shared", "private")
     bare = replace(plan, own_row_covered=False)
-    assert not {o.what: o.covered for o in releases(bare, "reproduction")}["noisy aggregates"]
+    assert not {o.what: o.covered for o in releases(bare, WORDS, "reproduction", "last")}[
+        "noisy aggregates"
+    ]
 
 
 def test_a_statement_adds_what_the_drawn_noise_may_lose():

@@ -34,6 +34,7 @@ from graphdp.privacy.plan import (
     UnnoisedRelease,
     WithoutReplacementDPSGD,
 )
+from graphdp.privacy.protection import Words
 from graphdp.privacy.statement_form import MechanismEntry
 from graphdp.privacy.statement_words import inference, releases
 
@@ -252,7 +253,7 @@ def test_a_replacement_pays_a_fixed_epsilon_twice_where_it_is_two_moves():
 
 def test_what_a_statement_says_of_it():
     plan = make_plan(DEGREES, SUMS)
-    assert [(r.what, r.covered) for r in releases(plan, "reproduction")][1:3] == [
+    assert [(r.what, r.covered) for r in releases(plan, Words(), "reproduction", "last")][1:3] == [
         ("noisy aggregates", True),
         ("noisy statistics", True),
     ]

@@ -242,7 +242,7 @@ def test_where_the_graph_stays_no_statement_hides_that_a_node_is_there(method, l
     setting = its.settings(level)(**({"max_degree": 4} if "max_degree" in fields else {}))
     settings = its.plan(level, setting.model_dump(exclude_none=True))
     for plan in analyses(method, level, settings, 4100):
-        said = protection(plan, its.words, "private")
+        said = protection(plan, its.words, "private", "last")
         hidden = "Which ids of the universe are there." in said.protected
         stays = plan.adjacency.startswith("participant")
         leaves = plan.adjacency.startswith("node_add_remove")
@@ -258,7 +258,12 @@ def test_where_the_graph_stays_no_statement_hides_that_a_node_is_there(method, l
 
 def test_what_is_not_counted_is_named(node):
     text = " ".join(node.uncounted)
-    for part in ("validation labels", "2 hyperparameter settings", "10 seeds", "training nodes"):
+    for part in (
+        "on validation nodes, of which labels",
+        "2 hyperparameter settings",
+        "10 seeds",
+        "training nodes",
+    ):
         assert part in text
     last = make("mlp", "node", "1", checkpoint="last")[0]
     assert not any("best epoch" in line for line in last.uncounted)

@@ -16,6 +16,7 @@ from graphdp.paper.labels import as_implemented, edge_free_methods, reading_colu
 from graphdp.paper.rows import IDENTITY
 from graphdp.paper.select import CELL, select_best, summarise
 from graphdp.privacy.protection import canonical_epsilon, is_private, level_order, whole_nodes
+from graphdp.privacy.rounding import at_most
 
 ACCURACY_EXPERIMENT = "accuracy"
 ACCURACY_COLUMNS = (
@@ -198,7 +199,7 @@ def _readings(epsilons: str) -> dict[str, str]:
         value = reading["epsilon"]
         holds = value != "none"
         column = reading_column(reading["basis"], reading["adjacency"])
-        readings[column] = f"{value:.4g}, {reading['status']}" if holds else "none"
+        readings[column] = f"{at_most(value, 4)}, {reading['status']}" if holds else "none"
     return readings
 
 

@@ -17,6 +17,7 @@ from graphdp.paper.labels import method_label, notes
 from graphdp.paper.printing import Printed
 from graphdp.paper.select import CELL, bootstrap_ci
 from graphdp.privacy.protection import canonical_epsilon, whole_nodes
+from graphdp.privacy.rounding import at_most
 
 NUMBERS = (
     "delta",
@@ -259,4 +260,4 @@ def _membership(line: Mapping) -> str:
     epsilon = line["membership_epsilon"]
     if math.isnan(epsilon):
         return ""
-    return f"{epsilon:.4g}, conditional" if math.isfinite(epsilon) else "none"
+    return f"{at_most(epsilon, 4)}, conditional" if math.isfinite(epsilon) else "none"

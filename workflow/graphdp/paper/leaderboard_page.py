@@ -17,6 +17,7 @@ from graphdp.paper.labels import (
 from graphdp.paper.leaderboard import BETTER, OPEN, WORSE, gain_text, leaderboard_table
 from graphdp.paper.shipped import shipped_context, shipped_rows
 from graphdp.privacy.protection import level_text
+from graphdp.privacy.rounding import at_most
 
 ROWS, CONFIG = "leaderboard-rows.csv.gz", "config/studies/leaderboard.yaml"
 #: The ε of `labels`.
@@ -90,7 +91,7 @@ def _analysed(analyses: list[dict], basis: str) -> str:
     for analysis in analyses:
         if analysis["basis"] == basis:
             value = analysis["epsilon"]
-            value = "none" if value == "none" else f"{value:.3g}"
+            value = "none" if value == "none" else at_most(value, 3)
             told.append(f"{value} ({analysis['adjacency']}, {short_status(analysis['status'])})")
     return "; ".join(told) or "–"
 

@@ -8,8 +8,8 @@ TRAINING_COUNT_IS_PUBLIC = (
     "trains, in both graphs or in neither."
 )
 SELECTION_IS_UNCOUNTED = (
-    "Choosing a checkpoint or hyperparameters by validation accuracy reads private labels; "
-    "that is not counted."
+    "Choosing checkpoints or hyperparameters by validation accuracy reads labels, features and own "
+    "rows of validation nodes, with no noise of its own; that is not counted."
 )
 FEATURES_ARE_PUBLIC = "Node features, labels and the set of nodes are public; only edges are not."
 CANDIDATES_ARE_PUBLIC = (
@@ -20,6 +20,11 @@ CANDIDATES_ARE_PUBLIC = (
 SIDES_FOLLOW_FROM_IDS = (
     "Which nodes train follows from each node's own id (split_sides: by_id), so that one node more "
     "or less moves no other to another side."
+)
+#: Of claims that a node is there, where no split is refused.
+SIDES_STAY = (
+    "A node more or less moves no other to another side of the split: with split_sides: by_id it "
+    "does not, with a permutation of the nodes that are there it does."
 )
 ROW_IS_WITHHELD = (
     "The protected node's own row of each aggregate is not published and its prediction is not "
@@ -47,8 +52,8 @@ LISTS_ARE_SAMPLED_ALONE = (
     "whether the protected node takes part."
 )
 OFFICIAL_STEPS = (
-    "The official code runs floor(N / B) rounds in each epoch and accounts "
-    "floor(epochs · N / B) in all."
+    "The official code runs floor(N / B) rounds in each epoch and accounts floor(epochs · N / B) "
+    "in all, which are run here: the ε of its rounds is below that of the models here."
 )
 
 

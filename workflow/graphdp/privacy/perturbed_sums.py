@@ -17,6 +17,7 @@ from graphdp.privacy.assumptions import (
     ROW_IS_WITHHELD,
     SAMPLES_ARE_COUPLED,
     SELECTION_IS_UNCOUNTED,
+    SIDES_FOLLOW_FROM_IDS,
     TRAINING_COUNT_IS_PUBLIC,
 )
 from graphdp.privacy.plan import GaussianReleases, Plan, UnnoisedRelease
@@ -130,10 +131,12 @@ def all_analyses(
         )
         return published, both_entries
     max_degree = settings["max_degree"]
-    lists, kept = published.assumptions[0], published.assumptions[2:]
-    sampled = settings.get("degree_bound", "sampling") == "sampling"
     if published.adjacency == "node_replace":
         return _for_replacement(published, settings, num_train)
+    lists = published.assumptions[0]
+    # Between graphs with the same nodes sides are the same.
+    kept = tuple(one for one in published.assumptions[2:] if one != SIDES_FOLLOW_FROM_IDS)
+    sampled = settings.get("degree_bound", "sampling") == "sampling"
     participant = replace(
         published,
         adjacency="participant",
@@ -183,6 +186,7 @@ def _for_replacement(published: Plan, settings: dict[str, Any], num_train: int) 
         added = replace(
             participant,
             adjacency="node_add_remove",
+            assumptions=(lists, ROW_IS_WITHHELD, SIDES_FOLLOW_FROM_IDS, SAMPLES_ARE_COUPLED, *kept),
             mechanisms=with_one_less(published, sensitivity.public_candidates(max_degree)),
         )
         return published, participant, added

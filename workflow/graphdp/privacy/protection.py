@@ -421,7 +421,8 @@ class Words:
     if that is less. others: what of such a node, besides others' lists, is there in both graphs.
     sampled: what a degree bound by sampling draws from. candidates: which edges public candidates
     leave. declared: what a bound says that nothing enforces, where degrees are not bounded by
-    sampling.
+    sampling. keeps_last: whether every phase but the last keeps its last epoch, whatever the
+    checkpoint.
     """
 
     edges: str = ""
@@ -430,3 +431,4 @@ class Words:
     sampled: str = "each node's out-list"
     candidates: str = "edges to a node's public candidates, drawn without its edges"
     declared: str = ""
+    keeps_last: bool = False

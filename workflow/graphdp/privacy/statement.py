@@ -146,8 +146,8 @@ def statement(
         settings=entry["settings"],
         data=data.published(release),
         guarantee=_guarantee(plan, entry["settings"], words),
-        protection=protection(plan, words, release),
-        releases=releases(plan, release),
+        protection=protection(plan, words, release, checkpoint),
+        releases=releases(plan, words, release, checkpoint),
         inference_privacy=inference(plan),
         mechanisms=[
             MechanismEntry(**m.statement_entry(entry["noise_multiplier"])) for m in plan.mechanisms
@@ -177,7 +177,7 @@ def statement(
         uncounted=[
             *([f"Warning: {fault}."] if fault else []),
             *uncounted(plan, checkpoint, len(tried), repeats, release),
-            *left_out(plan, min_class_count, remove_isolated, split),
+            *left_out(plan, min_class_count, remove_isolated, split, release),
         ],
         rng=_random_numbers(entry, data, release),
     )

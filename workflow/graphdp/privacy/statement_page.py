@@ -1,8 +1,9 @@
 """Privacy statements as pages of Markdown: what `Statement` says, for people."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from graphdp.privacy.protection import protects_nodes
+from graphdp.privacy.rounding import at_least, at_most
 from graphdp.privacy.statement_form import Claim, Statement
 
 _BETWEEN = "\n---\n\n"
@@ -13,10 +14,10 @@ _RELEASES = {
 }
 
 
-def _show(value: float | str | None) -> str:
+def _show(value: float | str | None, rounded: Callable[[float, int], str] = at_most) -> str:
     if value is None:
         return "–"
-    return value if isinstance(value, str) else f"{value:.4g}"
+    return value if isinstance(value, str) else rounded(value, 4)
 
 
 def _tri(value: bool | None) -> str:
@@ -54,7 +55,8 @@ def render_markdown(statement: Statement) -> str:
         "",
         f"Calibrated for ε = {_show(target.epsilon)} at δ = {_show(target.delta)} "
         f"({target.basis}, {target.adjacency or 'no adjacency'}); noise multiplier "
-        f"{_show(target.noise_multiplier)}. What that noise is worth stands under Accounting.",
+        f"{_show(target.noise_multiplier, at_least)}. What that noise is worth stands under "
+        "Accounting.",
         "",
         f"- Data: {data.name}, {sizes}, {undirected}, {hashed} {data.fingerprint[:16]}",
         f"{_SETTINGS}{', '.join(f'{k} {v}' for k, v in sorted(s.settings.items())) or 'none'}",
@@ -125,7 +127,7 @@ def render_markdown(statement: Statement) -> str:
                 _show(m.sampling_rate),
                 f"{_show(m.sensitivity)} = {m.formula} ({m.norm})" if m.formula else "–",
                 m.source or "–",
-                _show(m.noise_std),
+                _show(m.noise_std, at_least),
             )
             for m in s.mechanisms
         ],

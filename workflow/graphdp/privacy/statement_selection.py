@@ -34,7 +34,7 @@ _GRID_WAS_FIXED = (
     "grid: for such a search the composition is what holds."
 )
 _PRIVATE_SCORE = (
-    "The validation labels that score the models are read without noise: this ε does not speak of "
+    "The validation nodes that score the models are read without noise: this ε does not speak of "
     "them."
 )
 _PUBLIC_SCORE = "The score that selects a model reads public labels."
@@ -109,7 +109,5 @@ def _parts_under(
     )
     kind = analysis.basis, analysis.adjacency
     same = next((plan for plan in own if (plan.basis, plan.adjacency) == kind), None)
-    if same is None and analysis.basis == "as_implemented" and own[0].status != "refuted":
-        same = own[0]  # for this setting the official code runs the published steps
     noise = entry["noise_multiplier"] or 0.0
     return None if same is None else parts(as_read(same, reference, noise), reference, noise)

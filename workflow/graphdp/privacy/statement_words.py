@@ -2,7 +2,7 @@
 counts."""
 
 from graphdp.privacy.assumptions import BOUND_IS_COUNTED
-from graphdp.privacy.mechanisms.base import Output
+from graphdp.privacy.mechanisms.base import NoisySums, Output
 from graphdp.privacy.plan import Plan
 from graphdp.privacy.protection import (
     OWN_LIST_REPLACED,
@@ -24,10 +24,10 @@ _STAYS = (
 )
 
 
-def protection(plan: Plan, words: Words, release: str) -> Protection:
+def protection(plan: Plan, words: Words, release: str, checkpoint: str) -> Protection:
     """What the guarantee speaks of, and what it does not.
 
-    words: how the method speaks of edges. release: as `releases`.
+    words: how the method speaks of edges. release, checkpoint: as `releases`.
     """
     splits = "training, validation and test nodes alike"
     if edges_alone(plan.level):
@@ -50,7 +50,13 @@ def protection(plan: Plan, words: Words, release: str) -> Protection:
             both if _aggregates(plan) else "Features and labels of training nodes.",
             *edges,
         ]
-        public, chosen = ["Number of training nodes: taken as public."], release != "private"
+        public = ["Number of training nodes: taken as public."]
+        chosen = "checkpoints and settings" if checkpoint == "best_validation" else "settings"
+        if release != "private":
+            others.append(
+                f"Of validation nodes what selects {chosen}: {_of_validation(plan)}, and that they "
+                "are there."
+            )
         if _exact_inference(plan):
             others.append("Features and edges of all nodes, as far as predictions read them.")
         if plan.adjacency == OWN_LIST_REPLACED:
@@ -70,7 +76,6 @@ def protection(plan: Plan, words: Words, release: str) -> Protection:
             protected=protected,
             not_protected=[
                 *others,
-                *(["Labels of validation nodes: they select checkpoints and settings."] * chosen),
                 *public,
                 *_NOT_OWN_PREDICTION[: not plan.own_row_covered],
             ],
@@ -103,10 +108,24 @@ def _exact_inference(plan: Plan) -> str:
     return next((m.exact_inference for m in plan.mechanisms if m.exact_inference), "")
 
 
-def releases(plan: Plan, release: str) -> list[Release]:
+def _of_validation(plan: Plan) -> str:
+    """What of validation nodes an accuracy reads without noise."""
+    own_rows = _aggregates(plan) and not plan.own_row_covered
+    return "labels, features and own rows" if own_rows else "labels and features"
+
+
+def _chosen_before(plan: Plan, words: Words, checkpoint: str) -> bool:
+    """Whether a phase builds on an epoch of another that validation nodes chose, without noise."""
+    if checkpoint != "best_validation" or words.keeps_last or not protects_nodes(plan.level):
+        return False
+    return len({one.phase for one in plan.mechanisms if isinstance(one, NoisySums)}) > 1
+
+
+def releases(plan: Plan, words: Words, release: str, checkpoint: str) -> list[Release]:
     """Every output of training, and whether the guarantee covers its publication.
 
-    release: "reproduction", or "private", which publishes nothing that is not covered.
+    words: of the method. release: "reproduction", or "private", which publishes nothing that is not
+    covered. checkpoint: "best_validation", or "last" epochs.
     """
     if not is_private(plan.level):
         why = "Trained without noise."
@@ -116,7 +135,13 @@ def releases(plan: Plan, release: str) -> list[Release]:
     own_row = next((m.unnoised_reads for m in plan.mechanisms if m.unnoised_reads), own_row)
     if _exact_inference(plan):
         own_row = "The prediction for a node reads its own and its neighbours' data without noise."
-    found = [Release(what="weights of the last epoch", covered=True, why=weights)]
+    chosen = _chosen_before(plan, words, checkpoint)
+    if chosen:
+        weights = (
+            "Post-processing of the mechanisms for training nodes; but the kept epoch of an "
+            "earlier phase is chosen on validation nodes without noise, and later ones build on it."
+        )
+    found = [Release(what="weights of the last epoch", covered=not chosen, why=weights)]
     edge = edges_alone(plan.level)
     rows = edge or plan.own_row_covered is True
     for output in _outputs(plan):
@@ -124,6 +149,9 @@ def releases(plan: Plan, release: str) -> list[Release]:
         if output.rows:
             covered, why = rows, "The noisy rows are what the mechanism releases."
             why += "" if rows else " The protected node's own row is not covered."
+            if chosen:
+                covered = False
+                why += " Which epoch they are of is chosen on validation nodes without noise."
         found.append(Release(what=output.what, covered=covered, why=why))
     if rows and not edge:
         own_row = "Post-processing of the noisy rows, own ones included."
@@ -175,8 +203,12 @@ def uncounted(plan: Plan, checkpoint: str, tried: int, repeats: int, release: st
     """What no ε counts. tried: settings. repeats: seeds of each. release: as `releases`."""
     uncounted = []
     if checkpoint == "best_validation":
-        labels = "public" if edges_alone(plan.level) else "private, and read without noise"
-        uncounted.append(f"The best epoch is chosen on the validation labels; they are {labels}.")
+        uncounted.append(
+            "The best epoch is chosen on the validation labels; they are public."
+            if edges_alone(plan.level)
+            else "The best epoch, of several phases each one's, is chosen on validation nodes, of "
+            f"which {_of_validation(plan)} are read without noise."
+        )
     plural = "settings were" if tried > 1 else "setting was"
     uncounted.append(
         f"{tried} hyperparameter {plural} tried; the single-model ε charges for one model, the "
@@ -209,9 +241,11 @@ def uncounted(plan: Plan, checkpoint: str, tried: int, repeats: int, release: st
     return uncounted
 
 
-def left_out(plan: Plan, min_class_count: int, remove_isolated: bool, split: str) -> list[str]:
+def left_out(
+    plan: Plan, min_class_count: int, remove_isolated: bool, split: str, release: str
+) -> list[str]:
     """What was decided beforehand by what is private: the ε are between graphs in which it is the
-    same. split: the split's rule, as rows name it."""
+    same. split: the split's rule, as rows name it. release: as `releases`."""
     if not is_private(plan.level):
         return []
     left_out = []
@@ -224,6 +258,11 @@ def left_out(plan: Plan, min_class_count: int, remove_isolated: bool, split: str
         left_out.append(
             f"Classes with fewer than {min_class_count} nodes were dropped beforehand, so which "
             f"classes and nodes there are depends on the labels."
+        )
+    if release != "private" and protects_nodes(plan.level):
+        left_out.append(
+            "Which columns features have, and how many classes there are, is that of the nodes "
+            "that are there: one that alone has a feature or a class has a weight of its own."
         )
     presence = hides_presence(plan.adjacency) and not _hides_sending_alone(plan)
     if presence and "by id" not in split:

@@ -232,10 +232,10 @@ def _check_plan(
             f"replaced node has no other accountant; set accountant: pld"
         )
     by_id = study.split_sides == "by_id"
-    if not by_id and all(SIDES_FOLLOW_FROM_IDS in plan.assumptions for plan in plans):
+    if not by_id and SIDES_FOLLOW_FROM_IDS in chosen.assumptions:
         raise GraphDPError(
             f"config: split_sides: with a node more or less the published split moves others to "
-            f"another side, so {plans[0].adjacency} of {method} does not hold; set by_id"
+            f"another side, so {chosen.adjacency} of {method} does not hold; set by_id"
         )
 
 

@@ -4,6 +4,7 @@ Two ids: "dpdgc", the method as it has to be for its ε to hold, and "dpdgcoffic
 its authors' code runs it (`method.py` says what differs). Both are one code.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from pydantic import Field
@@ -157,6 +158,7 @@ WORDS = Words(
     edges="Edges to and from a node ({splits}).",
     sampled="each column of A",
     candidates="edges from a node's public candidates to it, drawn without its edges",
+    keeps_last=True,
 )
 CARDS = (
     Card(
@@ -187,6 +189,6 @@ CARDS = (
         stages=STAGES,
         look=("#cc78bc", "X"),
         as_implemented_of="dpdgc",
-        words=WORDS,
+        words=replace(WORDS, keeps_last=False),
     ),
 )

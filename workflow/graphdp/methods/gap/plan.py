@@ -10,7 +10,11 @@ from typing import Any
 
 from graphdp.errors import GraphDPError, one_of
 from graphdp.privacy import sensitivity
-from graphdp.privacy.assumptions import CANDIDATES_ARE_PUBLIC, ROW_IS_WITHHELD
+from graphdp.privacy.assumptions import (
+    CANDIDATES_ARE_PUBLIC,
+    ROW_IS_WITHHELD,
+    SIDES_FOLLOW_FROM_IDS,
+)
 from graphdp.privacy.perturbed_sums import all_analyses, published_plan
 from graphdp.privacy.plan import GaussianReleases, Plan
 from graphdp.privacy.plan_parts import check_adjacency, with_sensitivity
@@ -82,14 +86,14 @@ def gap_plan(
         )
     if level != "node" or degree_bound == "sampling":
         return published
-    bound = sensitivity.public_candidates(max_degree)
+    bound, sides = sensitivity.public_candidates(max_degree), [SIDES_FOLLOW_FROM_IDS]
     if adjacency == "node_replace":  # the lists of others stay, so the published bound holds
-        bound = sensitivity.node_replace(max_degree)
+        bound, sides = sensitivity.node_replace(max_degree), []
     return replace(
         published,
         basis="corrected",
         status="conditional",
-        assumptions=(CANDIDATES_ARE_PUBLIC, ROW_IS_WITHHELD, *published.assumptions[2:]),
+        assumptions=(CANDIDATES_ARE_PUBLIC, ROW_IS_WITHHELD, *sides, *published.assumptions[2:]),
         mechanisms=tuple(
             replace(mechanism, sensitivity=bound)
             if isinstance(mechanism, GaussianReleases)

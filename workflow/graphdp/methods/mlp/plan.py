@@ -9,6 +9,7 @@ from graphdp.privacy.assumptions import (
     FEATURES_ARE_PUBLIC,
     SAMPLES_ARE_COUPLED,
     SELECTION_IS_UNCOUNTED,
+    SIDES_STAY,
     TRAINING_COUNT_IS_PUBLIC,
 )
 from graphdp.privacy.execution import Execution
@@ -76,6 +77,7 @@ def mlp_plan(
             "Only the weights are released; a prediction also reads the queried node's features.",
             TRAINING_COUNT_IS_PUBLIC,
             SELECTION_IS_UNCOUNTED,
+            *([SIDES_STAY] if adjacency == "node_add_remove" else []),
         ),
         own_row_covered=None,
         mechanisms=(
@@ -95,19 +97,23 @@ def analyses(level: str, settings: dict[str, Any], num_train: int | None) -> tup
             published,
             adjacency="node_add_remove",
             basis="corrected",
-            assumptions=(SAMPLES_ARE_COUPLED, *published.assumptions),
+            assumptions=(SAMPLES_ARE_COUPLED, *published.assumptions, SIDES_STAY),
             mechanisms=with_one_less(published, None),
         )
         holds = replace(published, basis="corrected")
-        return (published, *steps, holds, replace(added, adjacency="participant"), added)
-    participant = replace(published, adjacency="participant", basis="corrected")
+        return (published, *steps, holds, _of_known_nodes(added, "participant"), added)
+    participant = _of_known_nodes(published, "participant")
     replaced = replace(
-        published,
-        adjacency="node_replace",
-        basis="corrected",
+        _of_known_nodes(published, "node_replace"),
         mechanisms=with_sensitivity(published, None, replaced=True),
     )
     return (published, *steps, participant, replaced)
+
+
+def _of_known_nodes(plan: Plan, adjacency: str) -> Plan:
+    """A corrected plan between graphs that have the same nodes, whose sides are the same."""
+    kept = tuple(one for one in plan.assumptions if one != SIDES_STAY)
+    return replace(plan, adjacency=adjacency, basis="corrected", assumptions=kept)
 
 
 def _without_edges(plan: Plan) -> tuple[Plan, ...]:
@@ -123,7 +129,7 @@ def naive_analyses(level: str, settings: dict[str, Any], num_train: int | None) 
     published = mlp_plan(level, num_train=num_train, method="naive", **settings)
     if level != "node":
         return _without_edges(published)
-    return published, replace(published, adjacency="participant", basis="corrected")
+    return published, _of_known_nodes(published, "participant")
 
 
 _PARTITION = (
@@ -210,7 +216,7 @@ def naive_implemented(
         assumptions=(why, *claimed.assumptions[2:]),
         mechanisms=(held,),
     )
-    return claimed, true, replace(true, adjacency="participant")
+    return claimed, true, _of_known_nodes(true, "participant")
 
 
 def naive_rounds(method: str, setting: dict[str, Any], num_train: int) -> Execution:
