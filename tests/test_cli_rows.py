@@ -80,6 +80,13 @@ def test_no_file_is_overwritten_and_every_wrong_input_is_one_line(study, capsys)
     rows.assign(study="other").to_csv("other.csv", index=False)
     rows.assign(release="private").to_csv("private.csv", index=False)
     Path("torn.csv").write_text("study,dataset\n")
+    Path("latin.csv").write_bytes("study,dataset\nGarç,a\n".encode("latin-1"))
+    Path("empty.csv").write_bytes(b"")
+    Path("uneven.csv").write_text("study,dataset\na,b\na,b,c\n")
+    zipped = SHIPPED.read_bytes()
+    Path("cut.csv.gz").write_bytes(zipped[: len(zipped) // 2])
+    Path("mixed.csv.gz").write_bytes(zipped[:2000] + bytes(500) + zipped[2500:])
+    Path("plain.csv.gz").write_text("study,dataset\n")
     for words, message in (
         ([folder, "--output", "there.csv"], "there.csv is there already"),
         ([folder, "--output", "all.parquet"], "ends in .csv or .csv.gz"),
@@ -87,6 +94,12 @@ def test_no_file_is_overwritten_and_every_wrong_input_is_one_line(study, capsys)
         ([folder, "other.csv", "--output", "all.csv"], "rows of degree-bounds, other: give those"),
         (["private.csv", "--output", "all.csv"], "a private release publishes its own row alone"),
         (["torn.csv", "--output", "all.csv"], "torn.csv"),
+        (["latin.csv", "--output", "all.csv"], "latin.csv: not a rows.csv ('utf-8' codec"),
+        (["empty.csv", "--output", "all.csv"], "empty.csv: not a rows.csv (No columns"),
+        (["uneven.csv", "--output", "all.csv"], "uneven.csv: not a rows.csv (Error tokenizing"),
+        (["cut.csv.gz", "--output", "all.csv"], "cut.csv.gz: not a rows.csv (Compressed file"),
+        (["mixed.csv.gz", "--output", "all.csv"], "mixed.csv.gz: not a rows.csv (Error -3"),
+        (["plain.csv.gz", "--output", "all.csv"], "plain.csv.gz: not a rows.csv (Not a gzipped"),
         ([folder, "--output", "there.csv/all.csv"], "cannot be written"),
     ):
         code, text = said(capsys, *words)

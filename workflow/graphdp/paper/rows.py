@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import os
+import zlib
 from collections.abc import Mapping, Sequence
 from io import StringIO
 from pathlib import Path
@@ -88,14 +89,19 @@ def read_rows(path: str | os.PathLike) -> pd.DataFrame:
     that name). Raises GraphDPError for a missing column, an empty required value, a value out of
     range or a finite ε with noise of scale 0.
     """
+    return _parse(_read(path), path)
+
+
+def _read(path: str | os.PathLike) -> pd.DataFrame:
+    """A rows.csv as its file has it: text alone."""
     try:
-        raw = pd.read_csv(path, dtype=str, keep_default_na=False)
-    except (EOFError, OSError, ValueError) as error:  # pandas' own are ValueErrors
+        return pd.read_csv(path, dtype=str, keep_default_na=False)
+    except (EOFError, OSError, ValueError, zlib.error) as error:  # pandas' own are ValueErrors
+        why = " ".join(str(error).split())
         raise GraphDPError(
-            f"{path}: not a rows.csv ({error}); delete it and run again (what is shipped comes "
+            f"{path}: not a rows.csv ({why}); delete it and run again (what is shipped comes "
             "back with git checkout)"
         ) from error
-    return _parse(raw, path)
 
 
 def check_models(
@@ -138,7 +144,7 @@ def collect(paths: Sequence[str | os.PathLike], more: pd.DataFrame | None = None
     """
     if not paths and more is None:
         return _parse(pd.DataFrame(columns=list(COLUMNS), dtype=str), "no rows")
-    frames = [pd.read_csv(path, dtype=str, keep_default_na=False) for path in paths]
+    frames = [_read(path) for path in paths]
     for frame, path in zip(frames, paths, strict=True):
         _parse(frame, path)  # so that an error names the job's own file
     if more is not None:
