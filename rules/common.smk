@@ -154,13 +154,16 @@ def attack_sealed(wildcards):
 
 
 def attacked_files(wildcards):
+    known = [cell.dataset for cell in GRID.attacked if MADE.known_blocks(cell)]
+    taken = list(dict.fromkeys(known))
+    for dataset in taken:  # as in `collected_files`
+        of_this_study(MADE.graph_file(dataset), MADE.graph_made_of(dataset))
     of_this_study(str(MADE.attack_rows_file()), MADE.attacks_made_of())
     inputs = {"attacks": list(MADE.collected_attacks_made_of())}
-    if taken := [cell.dataset for cell in GRID.attacked if MADE.known_blocks(cell)]:
+    if taken:
         inputs["known"] = MADE.known_files("attacks")
-        inputs["calibrations"] = [
-            MADE.calibration_folder(name) for name in dict.fromkeys(taken)
-        ]
+        inputs["graphs"] = [MADE.graph_file(dataset) for dataset in taken]
+        inputs["calibrations"] = [MADE.calibration_folder(name) for name in taken]
     return inputs
 
 

@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import time
+from io import StringIO
 from pathlib import Path
 
 import pandas as pd
@@ -571,6 +572,22 @@ def test_attacks_train_their_own_models_and_end_in_table_3(tmp_path):
     refused = project.snakemake("tables", check=False)
     said = refused.stdout + refused.stderr
     assert refused.returncode and "noise_multiplier 0.5, the calibration " in said
+    # An older file, whose rows do not say where they came from, beside a newer one.
+    rows = pd.read_csv(StringIO(earlier), dtype=str, keep_default_na=False)
+    origin = ["release", "study_seed", "split", "graph"]
+    assert set(rows["split"]) == {"nmi"}
+    older = rows["seed"] == "0"
+    rows[older].drop(columns=origin).to_csv(tmp_path / "older.csv", index=False)
+    project.configure(**study | {"known_rows": ["older.csv", "earlier.csv"]}, train=False)
+    rows[~older].to_csv(tmp_path / "earlier.csv", index=False)
+    project.snakemake("tables")
+    both = pd.read_csv(results / "attacks.csv", dtype=str, keep_default_na=False)
+    assert dict(zip(both["seed"], both["study_seed"], strict=True)) == {"0": "", "1": "12345"}
+    for column, value in (("study_seed", "1"), ("split", "per_seed"), ("graph", "0123456789ab")):
+        rows[~older].assign(**{column: value}).to_csv(tmp_path / "earlier.csv", index=False)
+        refused = project.snakemake("tables", check=False)
+        said = refused.stdout + refused.stderr
+        assert refused.returncode and f"seed 1, has {column} {value}, the study " in said
     entries[1]["layers"] = 2
     rows.assign(attack="x").to_csv(tmp_path / "earlier.csv", index=False)
     project.configure(**study)

@@ -10,7 +10,8 @@ def main(snakemake):
     files, known = snakemake.input, None
     if snakemake.params.known:
         folders = {Path(folder).name: Path(folder) for folder in files.calibrations}
-        known = known_rows.known_attacks(files.known, snakemake.params.known, folders)
+        graphs = {Path(path).stem: path for path in files.graphs}
+        known = known_rows.known_attacks(files.known, snakemake.params.known, graphs, folders)
     collect_attacks(list(files.get("attacks", [])), snakemake.output[0], known)
 
 

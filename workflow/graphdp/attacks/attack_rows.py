@@ -58,6 +58,7 @@ def write_rows(
                 "seed": outcome.repeat,
                 "hyperparameters": key(setting),
                 "nodes_per_class": block.nodes_per_class,
+                **block.origin(),
                 "members": block.split(model_seed(outcome.repeat, "target")).train.size,
                 "auc": outcome.auc,
                 "auc_same_model": outcome.auc_same_model,

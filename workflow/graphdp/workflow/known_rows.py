@@ -3,7 +3,8 @@
 A row is taken over for a setting and a seed of a cell. It keeps what it says of itself: time,
 device, versions and the commit that trained it. Where it came from (study seed, split, graph) and
 what its ε means are checked against the study that takes it over and its calibration. Files may
-hold trained models (rows.csv) or attacked ones (attacks.csv).
+hold trained models (rows.csv) or attacked ones (attacks.csv); older ones of the latter do not say
+where a row came from, of which only what its ε means is checked.
 """
 
 import csv
@@ -208,33 +209,46 @@ def known_models(
 def known_attacks(
     paths: Sequence[str | os.PathLike],
     wanted: Sequence[Mapping[str, Any]],
+    graphs: Mapping[str, str],
     folders: Mapping[str, Path],
 ) -> "pd.DataFrame":
     """The rows of all attacked cells that a study takes over, as they stand (str), each checked.
 
     wanted: the cells, each with what `Grid.attack_task` says, the name of its `attack`, that of its
-    calibration's file and its blocks of seeds. folders: dataset -> the folder of its calibrations.
-    Raises `GraphDPError` if δ, the noise multiplier, the label of ε or ε under any analysis are not
-    what the calibration says, or it knows no model with so many members.
+    calibration's file and its blocks of seeds. graphs: dataset -> file. folders: dataset -> the
+    folder of its calibrations.
+    Raises `GraphDPError` if a row is of another study seed, split or graph, if δ, the noise
+    multiplier, the label of ε or ε under any analysis are not what the calibration says, or if it
+    knows no model with so many members.
     """
     import pandas as pd
 
+    from graphdp.attacks.nodes import ATTACK
+    from graphdp.data.graph import Graph
+    from graphdp.methods.block import Block
     from graphdp.paper.attack import read_attacks
 
     texts = [pd.read_csv(path, dtype=str, keep_default_na=False) for path in paths]
-    kept = pd.concat(texts, ignore_index=True)
+    # Older files do not say where their rows came from.
+    kept = pd.concat(texts, ignore_index=True).fillna("")
     rows = pd.concat([read_attacks(path) for path in paths], ignore_index=True)
     places = {_of_row(row, "attacks"): i for i, row in enumerate(kept.to_dict("records"))}
+    origins: dict[str, dict[str, str]] = {}
     found = []
     for cell in wanted:
         block, setting = cell["block"], cell["setting"]
         where = [block[name] for name in ("dataset", "method", "level", "epsilon")]
         entries = read_json(folders[block["dataset"]] / cell["calibration"])
         plan = card(block["method"]).plan(block["level"], setting)
+        dataset = block["dataset"]
+        if dataset not in origins:
+            graph = Graph.load(graphs[dataset])
+            origins[dataset] = Block(graph=graph, seeds=[], split_rule=ATTACK, **block).origin()
         for seed in (seed for seeds in cell["seeds"] for seed in seeds):
             name = _attack_name(cell["attack"], *where, cell["nodes_per_class"], setting, seed)
-            row = rows.iloc[places[name]]
-            _check(row, {}, calibrated.lookup(entries, plan, int(row["members"])))
+            row, said = rows.iloc[places[name]], kept.iloc[places[name]]
+            origin = {part: its for part, its in origins[dataset].items() if said.get(part)}
+            _check(row, origin, calibrated.lookup(entries, plan, int(row["members"])))
             found.append(places[name])
     return kept.iloc[found]
 
