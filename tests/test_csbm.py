@@ -176,6 +176,10 @@ def test_large_graph_never_holds_a_dense_adjacency():
         ({"f": 0}, "f ≥ 1"),
         ({"d": 0.0}, "d > 0"),
         ({"epsilon": -1.0}, "epsilon > -1"),
+        # Whole numbers that are no floats: their own line, with the first digits.
+        ({"d": 10**400}, r"d > 0, .* \(both finite\) .* d=1000+\.\.\., epsilon"),
+        ({"epsilon": 10**400}, r"epsilon > -1 \(both finite\)"),
+        ({"n": 10**400}, r"10+\.\.\. nodes with 3 features are too many numbers"),
     ],
 )
 def test_out_of_range_parameters(parameters, message):

@@ -237,7 +237,8 @@ def of_what_is_named() -> Iterator[Case]:
         {"n": []}, {"f": 0}, {"f": -1},
         {"f": 2.5}, {"f": True}, {"d": 0}, {"d": -1}, {"d": "x"}, {"d": float("nan")},
         {"d": float("inf")}, {"d": 1e9},
-        {"d": 1}, {"n": 10, "d": 20}, {"phi": 1.5}, {"phi": -1.01}, {"phi": float("nan")},
+        {"d": 1}, {"d": 10**400}, {"d": -(10**400)}, {"n": 10**400, "f": 0}, {"epsilon": 10**400},
+        {"phi": 10**400}, {"n": 10, "d": 20}, {"phi": 1.5}, {"phi": -1.01}, {"phi": float("nan")},
         {"phi": "0"}, {"phi": True},
         {"epsilon": -1}, {"epsilon": -2.0}, {"epsilon": float("inf")}, {"nn": 5}, {"N": 5},
         {"seed": 1.5}, {"seed": True},
@@ -399,7 +400,7 @@ def of_values_together() -> Iterator[Case]:
         study(datasets=[long], definitions={long: {"base": "csbm"}}),
         ["100"],
     )
-    for size in ({"n": 10**12}, {"f": 10**9}):
+    for size in ({"n": 10**12}, {"f": 10**9}, {"n": 10**400}, {"f": 10**400}):
         wrong = study(datasets=["m"], definitions={"m": {"base": "csbm", "parameters": size}})
         yield f"csbm of {size}", wrong, ["'m'", "numbers; give at most"]
     for epsilon in (1e300, 1e7, "1e+07"):

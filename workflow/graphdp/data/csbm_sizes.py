@@ -1,11 +1,15 @@
 """Which contextual stochastic block models there are. No numpy: every start of Snakemake asks."""
 
 import math
+import sys
 
+from graphdp.config_errors import short
 from graphdp.errors import GraphDPError
 
 #: Features of all nodes: 40 GB.
 _MOST_NUMBERS = 10**10
+#: Whole numbers beyond it, which configurations may hold, are no floats.
+_LARGEST = sys.float_info.max
 
 
 def signal(n: int, f: int, epsilon: float, phi: float) -> tuple[float, float]:
@@ -48,18 +52,20 @@ def check_sizes(
         kind, words = (int, "a whole number") if which in whole else (int | float, "a number")
         if not isinstance(value, kind) or isinstance(value, bool):
             raise GraphDPError(
-                f"dataset '{name}': csbm: {which} must be {words} without quotes, not {value!r}"
+                f"dataset '{name}': csbm: {which} must be {words} without quotes, not "
+                f"{short(value)}"
             )
-    ranges = n >= 2 and f >= 1 and 0 < d < math.inf and -1 < epsilon < math.inf and -1 <= phi <= 1
+    ranges = n >= 2 and f >= 1 and 0 < d <= _LARGEST and -1 < epsilon <= _LARGEST and -1 <= phi <= 1
     if not ranges:
+        got = {"n": n, "f": f, "d": d, "epsilon": epsilon, "phi": phi}
         raise GraphDPError(
-            f"dataset '{name}': csbm: need n ≥ 2, f ≥ 1, d > 0, epsilon > -1 and -1 ≤ phi ≤ 1, "
-            f"got n={n}, f={f}, d={d}, epsilon={epsilon}, phi={phi}"
+            f"dataset '{name}': csbm: need n ≥ 2, f ≥ 1, d > 0, epsilon > -1 (both finite) and "
+            f"-1 ≤ phi ≤ 1, got {', '.join(f'{which}={short(one)}' for which, one in got.items())}"
         )
     if n * f > _MOST_NUMBERS:
         raise GraphDPError(
-            f"dataset '{name}': csbm: {n} nodes with {f} features are {n * f:.1g} numbers; give at "
-            f"most {_MOST_NUMBERS:.0e}"
+            f"dataset '{name}': csbm: {short(n)} nodes with {short(f)} features are too many "
+            f"numbers; give at most {_MOST_NUMBERS:.0e}"
         )
     try:
         edge_probabilities(n, f, d, epsilon, phi)

@@ -16,7 +16,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from graphdp import repeated_keys
-from graphdp.config_errors import explained
+from graphdp.config_errors import explained, short
 from graphdp.errors import GraphDPError
 
 
@@ -237,10 +237,15 @@ def _like(defaults: Mapping[str, Any], given: Mapping[str, Any], where: str) -> 
             raise GraphDPError(f"{where}: unknown parameter '{key}'{_nearest(key, defaults)}")
         wanted = type(defaults[key])
         if wanted is float and type(value) is int:
-            value = float(value)
+            try:
+                value = float(value)
+            except OverflowError:
+                raise GraphDPError(
+                    f"{where}: parameter '{key}' is too large ({short(value)}); give at most 1e+308"
+                ) from None
         if type(value) is not wanted:
             raise GraphDPError(
-                f"{where}: parameter '{key}' must be of type {wanted.__name__}, got {value!r}"
+                f"{where}: parameter '{key}' must be of type {wanted.__name__}, got {short(value)}"
             )
         checked[key] = value
     return checked
