@@ -131,6 +131,28 @@ def test_damaged_registry_names_the_place_and_the_nearest_key(registry, tmp_path
         load_registry(tmp_path / "absent.yaml")
 
 
+@pytest.mark.parametrize(
+    "content",
+    ["title: Garçon".encode("latin-1"), b"when: 2024-13-01"],
+    ids=["not UTF-8", "no such day"],
+)
+def test_a_registry_that_cannot_be_read_is_one_line(content, tmp_path):
+    wrong = tmp_path / "datasets.yaml"
+    wrong.write_bytes(content)
+    with pytest.raises(
+        GraphDPError, match=r"cannot read the dataset registry .*datasets\.yaml: "
+    ) as error:
+        load_registry(wrong)
+    assert "\n" not in str(error.value)
+
+
+def test_hashes_that_cannot_be_read_are_one_line(registry, tmp_path):
+    (tmp_path / "datasets.yaml").write_bytes(registry._path.read_bytes())
+    (tmp_path / "facebook100.tsv").write_bytes("file\tgit_sha1\nGarçon".encode("latin-1"))
+    with pytest.raises(GraphDPError, match=r"cannot read the Facebook100 hashes .*: 'utf-8' codec"):
+        load_registry(tmp_path / "datasets.yaml")
+
+
 def test_data_modules_do_not_import_torch():
     code = (
         "import sys, graphdp.data.datasets, graphdp.data.download\n"

@@ -52,6 +52,13 @@ def test_what_stands_once_in_each_mapping_is_none(tmp_path, text):
     repeated_keys.check(tmp_path / "there-is-none.yaml")
 
 
+def test_a_file_that_is_too_deep_is_one_line(tmp_path):
+    path = tmp_path / "deep.yaml"
+    path.write_text("[" * 2000 + "]" * 2000)
+    with pytest.raises(GraphDPError, match=r"deep\.yaml: brackets or lists stand in one another"):
+        repeated_keys.check(path)
+
+
 def test_no_shipped_file_has_one():
     files = [*(ROOT / "config").rglob("*.yaml"), *(ROOT / "workflow").rglob("*.yaml")]
     assert len(files) > 12

@@ -14,12 +14,18 @@ LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 def check(path: str | os.PathLike) -> None:
     """Raises `GraphDPError`, with the line, for a key that stands twice in one mapping of a file of
-    YAML or JSON. One that cannot be read, or is neither, is left to who reads it."""
+    YAML or JSON, and for one of so many levels that they cannot be looked through. One that cannot
+    be read, or is neither, is left to who reads it."""
     try:
         root = yaml.compose(Path(path).read_text(encoding="utf-8"), LOADER)
     except (OSError, ValueError, yaml.YAMLError):
         return
-    for key, line in _repeated(root, set()):
+    try:
+        repeated = next(_repeated(root, set()), None)
+    except RecursionError:
+        raise GraphDPError(f"{path}: brackets or lists stand in one another too deep") from None
+    if repeated:
+        key, line = repeated
         raise GraphDPError(f"{path}, line {line}: {key!r} stands twice there; keep one of the two")
 
 

@@ -175,7 +175,7 @@ def load_registry(path: str | os.PathLike) -> Registry:
     path = Path(path)
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), repeated_keys.LOADER)
-    except (OSError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         why = " ".join(str(error).split())
         raise GraphDPError(f"cannot read the dataset registry {path}: {why}") from error
     repeated_keys.check(path)
@@ -189,9 +189,9 @@ def load_registry(path: str | os.PathLike) -> Registry:
 
 def _facebook100(family: _Facebook100, table: Path) -> dict[str, DatasetSpec]:
     try:
-        rows = list(csv.DictReader(table.read_text().splitlines(), delimiter="\t"))
+        rows = list(csv.DictReader(table.read_text(encoding="utf-8").splitlines(), delimiter="\t"))
         hashes = {row["file"].removesuffix(".mat"): row["git_sha1"] for row in rows}
-    except (OSError, KeyError) as error:
+    except (OSError, ValueError, KeyError) as error:
         raise GraphDPError(
             f"cannot read the Facebook100 hashes {table} (columns file, git_sha1): {error}"
         ) from error
