@@ -27,6 +27,30 @@ def job(folder, name, first=""):
     return process
 
 
+def test_what_does_not_end_is_not_said_to_have_ended(tmp_path, monkeypatch):
+    """Another user's job: root may end every one, so refusals are played."""
+    mine = tmp_path / "project"
+    own, foreign = job(mine, "tmp1.stage.py"), job(mine, "tmp2.stage.py")
+
+    def refusing(signal):
+        def sent(process):
+            if process.pid == foreign.pid:
+                raise psutil.AccessDenied(process.pid)
+            signal(process)
+
+        return sent
+
+    for name in ("terminate", "kill"):
+        monkeypatch.setattr(psutil.Process, name, refusing(getattr(psutil.Process, name)))
+    try:
+        assert orphans.end(mine, patience=1) == [f"{own.pid}"]
+        assert foreign.poll() is None
+    finally:
+        for process in (own, foreign):
+            process.kill()
+            process.wait()
+
+
 def test_jobs_of_this_folder_alone_are_ended_however_they_take_it(tmp_path):
     mine = tmp_path / "project"
     usual = job(mine, "tmp1.stage.py")

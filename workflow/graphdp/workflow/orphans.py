@@ -6,7 +6,6 @@ jobs (`graphdp.workflow.job`) are a second line: not every shared disk carries t
 node.
 """
 
-import contextlib
 import os
 import shutil
 import subprocess
@@ -26,7 +25,7 @@ _SCRIPTS = ".snakemake/scripts"
 
 
 def end(folder: Path, patience: float = 10.0) -> list[str]:
-    """End this machine's jobs of a folder; returns the ids of their processes.
+    """End this machine's jobs of a folder; returns the ids of the processes that have ended.
 
     To be called while no run is at work in the folder (`graphdp.workflow.lock`). What does not end
     in `patience` seconds is killed. What another user started is left.
@@ -38,12 +37,23 @@ def end(folder: Path, patience: float = 10.0) -> list[str]:
         if (process.info["name"] or "").startswith("python")  # not an editor
         and any(word.startswith(scripts) for word in process.info["cmdline"] or ())
     ]
+    ended = []
     for signal in ("terminate", "kill"):
-        for process in found:
-            with contextlib.suppress(psutil.Error):  # it has ended, or is not ours
-                getattr(process, signal)()
-        psutil.wait_procs(found, timeout=patience)
-    return [f"{process.pid}" for process in found]
+        found = [process for process in found if _reached(process, signal)]
+        gone, found = psutil.wait_procs(found, timeout=patience)
+        ended += gone
+    return [f"{process.pid}" for process in ended]
+
+
+def _reached(process: psutil.Process, signal: str) -> bool:
+    """Send a signal; whether it is worth waiting for the end of the process, or it has ended."""
+    try:
+        getattr(process, signal)()
+    except psutil.AccessDenied:  # another user's
+        return False
+    except psutil.NoSuchProcess:
+        pass
+    return True
 
 
 def cancel(folder: Path, patience: float = 180.0) -> list[str]:
