@@ -214,6 +214,7 @@ def test_a_key_lies_in_no_folder_of_results_be_it_a_link(tmp_path, monkeypatch):
         ({"tables": ["accuracy"]}, "no tables"),
         ({"figures": ["figure6"]}, "no figures"),
         ({"known_rows": ["rows.csv"]}, "no known_rows"),
+        ({"train": False}, "train: release: private trains its model; leave train out"),
         ({"datasets": ["mine", "cora"]}, "one model, not 2"),
         ({"experiments": {"a": [NODE | {"hops": [1, 2]}]}}, "one model, not 2"),
         ({"experiments": {"a": [NODE | {"epsilon": [4, 8]}]}}, "one model, not 2"),

@@ -276,7 +276,7 @@ def check(study: "Study") -> None:
     wrong = {
         "seeds": study.seeds != 1,
         "attacks": bool(study.attacks),
-        "known_rows": bool(study.known_rows) or not study.train,
+        "known_rows": bool(study.known_rows),
         "tables": bool(study.tables),
         "figures": bool(study.figures),
     }
@@ -286,6 +286,8 @@ def check(study: "Study") -> None:
                 f"{name}: release: private trains one model, and publishes nothing that is "
                 f"computed without noise; set {'seeds: 1' if name == 'seeds' else 'no ' + name}"
             )
+    if not study.train:
+        raise ValueError("train: release: private trains its model; leave train out")
     if study.missing_data != "fail":
         raise ValueError("missing_data: a private release has one dataset; leave missing_data out")
     if len(models) != 1:
