@@ -5,6 +5,7 @@ from snakemake.utils import min_version
 
 min_version("9.0")
 
+import os
 import re
 import sys
 from pathlib import Path

@@ -1,6 +1,8 @@
 """Lower bounds from scores: not above what holds, beyond their failure probability, and near it."""
 
 import math
+import runpy
+import sys
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from graphdp.audit.bound import clopper_pearson, lower_bound
 from graphdp.audit.membership import membership
 from graphdp.audit.one_run import guess, one_run_bound, p_value
 from graphdp.errors import GraphDPError
+from graphdp.methods import registry
 from graphdp.privacy.accounting import gaussian_epsilon
 
 ALPHA = 1e-6
@@ -178,3 +181,14 @@ def test_the_accuracy_of_scores_that_know_nothing_is_that_of_guessing():
     assert abs(np.mean(found) - 0.5) < 5 * math.sqrt(0.25 / 20 / 500)
     sure = membership(np.ones(20), np.zeros(20))
     assert (sure["accuracy"], sure["auc"], sure["tpr"]) == (1, 1, 1)
+
+
+def test_membership_that_cannot_be_measured_ends_with_one_line(monkeypatch):
+    def refuse(kind):
+        raise GraphDPError(f"no {kind}")
+
+    monkeypatch.setattr(registry, "modules", refuse)
+    monkeypatch.setattr(sys, "argv", ["membership"])
+    monkeypatch.delitem(sys.modules, "graphdp.audit.membership")  # it is run anew
+    with pytest.raises(SystemExit, match=r"^error: no audit$"):
+        runpy.run_module("graphdp.audit.membership", run_name="__main__")

@@ -9,6 +9,7 @@ and ε, with the claimed ε's basis, adjacency, δ and status, `accuracy`, `auc`
 """
 
 import argparse
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -20,6 +21,7 @@ import numpy as np
 from graphdp import io
 from graphdp.attacks.auc import auc
 from graphdp.audit.bound import CONFIDENCE, lower_bound
+from graphdp.errors import GraphDPError
 from graphdp.methods import registry
 from graphdp.privacy.calibration import Calibration, calibrate
 from graphdp.privacy.plan import Plan
@@ -122,4 +124,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except GraphDPError as error:
+        sys.exit(f"error: {error}")

@@ -1,4 +1,4 @@
-"""Put a dataset's raw files in place and prove that they are the right ones. No torch, no numpy.
+"""Put a dataset's raw files in place and prove that they are the right ones. No torch.
 
 A file is looked for where it belongs, then in a mirror folder, then on the network. Wherever it
 comes from, it gets its final name only after its hash is right.

@@ -1,6 +1,6 @@
 """Whether raw files that `graphdp.data.download` placed are still the right ones.
 
-No torch, no numpy.
+No torch.
 """
 
 import os

@@ -1,6 +1,6 @@
 """Raw files of datasets: what stands beside them, their hashes, and what helps where one is wrong.
 
-No torch, no numpy.
+No torch.
 """
 
 import hashlib

@@ -4,7 +4,9 @@ A cell is dataset × method × level × ε. The `context` of a study is a JSON o
     study, title, paper        text
     datasets                   names in the order of the study
     experiments                {name: [{method, level, epsilon: [tokens], <hyperparameter>: ...}]};
-                               a hyperparameter has one value, a list, or {dataset: either}
+                               a hyperparameter has one value, a list, or {dataset: either};
+                               "datasets", where an entry is not about all
+    attacks                    the same, of what attacks attack
     statistics                 {dataset: {nodes, edges, average_degree, features, classes, ...}}
     published                  path of the paper's printed numbers, or null
     orderings                  path of the orderings that papers claim, or null
@@ -31,7 +33,7 @@ NOT_REQUESTED = "not requested in this run"
 NO_METHOD = "method not yet part of the pipeline"
 NO_ROWS = "no result in rows.csv"
 
-_NOT_HYPERPARAMETERS = {"method", "level", "epsilon", "datasets", "seeds"}
+_NOT_HYPERPARAMETERS = {"method", "level", "epsilon", "datasets"}
 
 PUBLISHED_COLUMNS = (
     "artefact",

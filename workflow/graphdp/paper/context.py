@@ -11,7 +11,7 @@ def study_context(
 ) -> dict[str, Any]:
     """Put together the context that `graphdp.paper.cells` describes.
 
-    study: its name, title, paper, datasets, experiments, methods, unavailable and published path.
+    study: what `graphdp.workflow.asked.about` says of it.
     statistics: dataset -> what `graphdp.data.preprocess.statistics` gives. calibrations: the
     calibration files' entries, one list per cell (see `graphdp.privacy.calibrated`).
     """
