@@ -17,7 +17,12 @@ from scipy import stats
 
 from graphdp.errors import GraphDPError
 from graphdp.paper import style
-from graphdp.paper.accuracy import ACCURACY_COLUMNS, ACCURACY_EXPERIMENT, accuracy_table
+from graphdp.paper.accuracy import (
+    ACCURACY_COLUMNS,
+    ACCURACY_EXPERIMENT,
+    accuracy_table,
+    typed,
+)
 from graphdp.paper.accuracy_words import (
     accuracy_notes,
     accuracy_text,
@@ -99,11 +104,7 @@ def leaderboard_table(rows: pd.DataFrame, context: Mapping) -> pd.DataFrame:
             lines += _ranked(mine.assign(at_epsilon=epsilon), models)
     readings = [name for name in table.columns if name not in ACCURACY_COLUMNS]
     frame = pd.DataFrame(lines, columns=[*LEADERBOARD_COLUMNS, *readings])
-    for name in LEADERBOARD_COUNTS:
-        frame[name] = pd.to_numeric(frame[name]).astype("Int64")
-    for name in LEADERBOARD_NUMBERS:
-        frame[name] = pd.to_numeric(frame[name]).astype("float64")
-    return frame
+    return typed(frame, LEADERBOARD_NUMBERS, LEADERBOARD_COUNTS)
 
 
 def paired(apart: pd.Series) -> tuple[float, float, float]:

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from graphdp.errors import GraphDPError
+from graphdp.paper.accuracy import typed
 from graphdp.paper.attack import attack_cells, table3
 from graphdp.paper.cells import (
     NOT_REQUESTED,
@@ -219,9 +220,7 @@ def _judged(
                 within = float(claim["within"] or ABOUT)
                 table.append(line | {"verdict": verdict(line, within)})
     frame = pd.DataFrame(table, columns=list(ORDERING_TEXTS + ORDERING_NUMBERS))
-    frame[list(ORDERING_TEXTS)] = frame[list(ORDERING_TEXTS)].astype(object).fillna("").astype(str)
-    frame[list(ORDERING_NUMBERS)] = frame[list(ORDERING_NUMBERS)].astype("float64")
-    return frame
+    return typed(frame, ORDERING_NUMBERS, ())
 
 
 def _budgets(asked: Iterable[tuple], dataset: str, claim: Mapping, higher: Side) -> Iterable[str]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from graphdp.paper.accuracy import typed
 from graphdp.paper.cells import NOT_AVAILABLE, NOT_REQUESTED, read_published, study_datasets
 from graphdp.paper.printing import Printed
 
@@ -75,10 +76,7 @@ def _statistics(datasets: Sequence[str], context: Mapping) -> pd.DataFrame:
         table.append(line)
     numbers = list(STATISTICS_NUMBERS)
     frame = pd.DataFrame(table, columns=["dataset", *numbers, "published_source", "missing_reason"])
-    frame[numbers] = frame[numbers].apply(pd.to_numeric).astype("float64")
-    for name in ("dataset", "published_source", "missing_reason"):
-        frame[name] = frame[name].astype(object).fillna("").astype(str)
-    return frame
+    return typed(frame, numbers, ())
 
 
 def show_statistics(table: pd.DataFrame) -> Printed:
