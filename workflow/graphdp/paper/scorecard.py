@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 
 from graphdp.paper import style
 from graphdp.paper.accuracy import FLOATS, accuracy_table
-from graphdp.paper.accuracy_words import claim_label
+from graphdp.paper.accuracy_words import accuracy_text, claim_label, published_text
 from graphdp.paper.cells import read_published
 from graphdp.paper.labels import delta_text, method_label, notes
 from graphdp.paper.orderings import VERDICTS, claimed_cells, orderings_table
@@ -54,22 +54,14 @@ def show_scorecard(table: pd.DataFrame) -> Printed:
     """One line per cell that has a result or a printed number."""
     lines = []
     for line in table.to_dict("records"):
-        ours = "" if np.isnan(line["mean"]) else f"{line['mean']:.1f}"
-        if ours and not np.isnan(line["ci_low"]):
-            ours += f" [{line['ci_low']:.1f}, {line['ci_high']:.1f}]"
-        printed = ""
-        if not np.isnan(line["published_mean"]):
-            known = not np.isnan(line["published_ci"])
-            half_width = f" ± {line['published_ci']:.2f}" if known else ""
-            printed = f"{line['published_mean']:.1f}{half_width}"
         gap = line["difference"]
         lines.append(
             {
                 "dataset": line["dataset"],
                 "method": method_label(line["method"], line["level"]),
                 "privacy": claim_label([line]),
-                "ours, %": ours or f"missing: {line['missing_reason']}",
-                "paper, %": printed or line["beside"],
+                "ours, %": accuracy_text(line) or f"missing: {line['missing_reason']}",
+                "paper, %": published_text(line) or line["beside"],
                 "difference": "" if np.isnan(gap) else f"{gap:+.1f}",
                 "intervals overlap": line["overlap"],
             }
