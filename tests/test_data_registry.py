@@ -47,7 +47,7 @@ def test_every_school_has_a_hash_and_the_union_has_every_school(registry):
 
 def test_unknown_name_gives_the_nearest_one(registry):
     with pytest.raises(
-        GraphDPError, match=r"unknown dataset 'Berkely13': did you mean 'berkeley13'"
+        GraphDPError, match=r"unknown dataset 'Berkely13'; did you mean 'berkeley13'"
     ):
         registry.resolve("Berkely13")
 
@@ -84,13 +84,17 @@ def test_variant_of_preprocessing_drops_the_counts_it_invalidates(registry):
 @pytest.mark.parametrize(
     ("definition", "message"),
     [
-        ({"base": "csbm", "parameters": {"ph": 0.5}}, "unknown parameter 'ph': did you mean 'phi'"),
+        ({"base": "csbm", "parameters": {"ph": 0.5}}, "unknown parameter 'ph'; did you mean 'phi'"),
         ({"base": "csbm", "parameters": {"phi": "x"}}, "'phi' must be of type float, got 'x'"),
         ({"base": "csbm", "parameters": {"n": 2.5}}, "'n' must be of type int, got 2.5"),
-        ({"base": "csbn"}, "unknown dataset 'csbn': did you mean 'csbm'"),
-        ({"base": "csbm", "paramters": {}}, "paramters: unknown key: did you mean 'parameters'"),
+        ({"base": "csbn"}, "unknown dataset 'csbn'; did you mean 'csbm'"),
+        (
+            {"base": "csbm", "paramters": {}},
+            "paramters: unknown key 'paramters'; did you mean 'parameters'",
+        ),
         ({"base": "cora", "preprocessing": {"symmetrize": True}}, "did you mean 'symmetrise'"),
         ({"base": "cora", "preprocessing": {"min_class_count": 0}}, "min_class_count.*greater"),
+        ({"base": "facebook", "parameters": {"n": 5}}, "unknown parameter 'n'; known: none"),
         ({"parameters": {}}, "base: the key 'base' is missing; add"),
     ],
 )

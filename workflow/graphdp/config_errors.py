@@ -33,7 +33,7 @@ def unknown(kind: str, name: str, known: Sequence[str]) -> str:
     folded = {one.lower(): one for one in reversed(known)}
     near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)
     many = ", ".join(known[:_SHOWN]) + (", ..." if len(known) > _SHOWN else "")
-    hint = f"did you mean {folded[near[0]]!r}?" if near else f"known: {many}"
+    hint = f"did you mean {folded[near[0]]!r}?" if near else f"known: {many or 'none'}"
     return f"unknown {kind} {short(name)}; {hint}"
 
 

@@ -5,7 +5,6 @@ stand; this module gives them types. It imports neither torch nor numpy, so ever
 """
 
 import csv
-import difflib
 import json
 import os
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from graphdp import repeated_keys
-from graphdp.config_errors import explained, short
+from graphdp.config_errors import explained, short, unknown
 from graphdp.errors import GraphDPError
 
 
@@ -160,10 +159,8 @@ class Registry:
     def _registered(self, name: str, extra_names: Mapping[str, Any] | None = None) -> DatasetSpec:
         if name in self._datasets:
             return self._datasets[name]
-        known = [*self._datasets, *(extra_names or {})]
-        raise GraphDPError(
-            f"unknown dataset '{name}'{_nearest(name.lower(), known)} ({self._path})"
-        )
+        known = sorted([*self._datasets, *(extra_names or {})])
+        raise GraphDPError(f"{unknown('dataset', name, known)} ({self._path})")
 
 
 def load_registry(path: str | os.PathLike) -> Registry:
@@ -234,7 +231,7 @@ def _like(defaults: Mapping[str, Any], given: Mapping[str, Any], where: str) -> 
     checked = {}
     for key, value in given.items():
         if key not in defaults:
-            raise GraphDPError(f"{where}: unknown parameter '{key}'{_nearest(key, defaults)}")
+            raise GraphDPError(f"{where}: {unknown('parameter', str(key), sorted(defaults))}")
         wanted = type(defaults[key])
         if wanted is float and type(value) is int:
             try:
@@ -251,14 +248,6 @@ def _like(defaults: Mapping[str, Any], given: Mapping[str, Any], where: str) -> 
     return checked
 
 
-def _nearest(word: str, known: Any) -> str:
-    known = sorted(known)
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    if close:
-        return f": did you mean '{close[0]}'?"
-    return f": known are {', '.join(known)}" if 0 < len(known) <= 12 else ""
-
-
 def _parse(model: type[_Strict], content: Any, where: str) -> Any:
     """`model` from plain data; the first error as one line with its place and the nearest key."""
     try:
@@ -270,7 +259,7 @@ def _parse(model: type[_Strict], content: Any, where: str) -> Any:
         message = explained(first)
         if first["type"] == "extra_forbidden":
             fields = _fields_at(model, first["loc"][:-1])
-            message = f"unknown key{_nearest(str(first['loc'][-1]), fields)}"
+            message = unknown("key", str(first["loc"][-1]), sorted(fields))
         raise GraphDPError(f"{where}: {place}: {message}") from error
 
 
