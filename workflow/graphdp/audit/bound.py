@@ -165,12 +165,7 @@ def noise_bound(bound: Bound, plan: Plan) -> Bound:
     Raises GraphDPError for a plan that releases nothing, something without noise, or on samples of
     a fixed size, whose trade-off is not known.
     """
-
-    def refuted(losses: np.ndarray, allowed: np.ndarray) -> bool:
-        return bool((bound.rate_low > np.exp(losses) * bound.rate_high + allowed).any())
-
-    noise, epsilon = refuted_noise(plan, bound.delta, refuted)
-    return replace(bound, analysis="noise", mu=None, epsilon=epsilon, noise_multiplier=noise)
+    return noise_bound_of_worlds(bound, _plan_losses(plan))
 
 
 def refuted_noise(
@@ -182,14 +177,7 @@ def refuted_noise(
     δ)-DP for all of them. It is asked for δ_σ(loss) rounded up. (None, 0) if it rules out nothing.
     Raises GraphDPError as `noise_bound` does.
     """
-    composition = plan.composition
-    if composition.is_empty or composition.unnoised:
-        raise GraphDPError(f"{plan.method}, {plan.level} level: the plan has no noise to audit")
-    if any("pld" not in term.accountants or not term.tight for term in composition.terms):
-        raise GraphDPError(
-            f"{plan.method}, {plan.level} level: no trade-off is known; use lower_bound"
-        )
-    return _smallest_refuted(functools.partial(_loss_distribution, composition), delta, refuted)
+    return _smallest_refuted(_plan_losses(plan), delta, refuted)
 
 
 def noise_bound_of_worlds(bound: Bound, losses: Losses) -> Bound:
@@ -224,6 +212,18 @@ def _smallest_refuted(
         middle = math.sqrt(low * high)
         low, high = (low, middle) if without(middle) else (middle, high)
     return high, float(losses(high, 1e-3, False).get_epsilon_for_delta(delta))
+
+
+def _plan_losses(plan: Plan) -> Losses:
+    """The losses of a plan's steps together. Raises GraphDPError as `noise_bound` does."""
+    composition = plan.composition
+    if composition.is_empty or composition.unnoised:
+        raise GraphDPError(f"{plan.method}, {plan.level} level: the plan has no noise to audit")
+    if any("pld" not in term.accountants or not term.tight for term in composition.terms):
+        raise GraphDPError(
+            f"{plan.method}, {plan.level} level: no trade-off is known; use lower_bound"
+        )
+    return functools.partial(_loss_distribution, composition)
 
 
 def _loss_distribution(
