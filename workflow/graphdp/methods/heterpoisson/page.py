@@ -7,6 +7,7 @@ from scipy import stats
 
 from graphdp.paper.cells import read_published
 from graphdp.paper.overview import Panel
+from graphdp.paper.select import select_best
 from graphdp.paper.shipped import shipped_rows
 
 EPSILONS = (2, 4, 8, 16)
@@ -149,7 +150,7 @@ CLAIMED = {
 def _best_setting(
     rows: pd.DataFrame, method: str, where: dict[str, str | None], epsilon: int
 ) -> pd.DataFrame:
-    """PubMed's rows of a method's setting with the best mean validation accuracy."""
+    """PubMed's rows of a method's setting with the best mean validation accuracy (`select_best`)."""
     mine = rows[
         (rows["dataset"] == "pubmed")
         & (rows["method"] == method)
@@ -157,8 +158,8 @@ def _best_setting(
     ]
     for name, value in where.items():
         mine = mine[mine[name].isna() if value is None else mine[name] == value]
-    best_one = mine.groupby("hyperparameters")["val_accuracy"].mean().idxmax()
-    return mine[mine["hyperparameters"] == best_one]
+    chosen, _ = select_best(mine)
+    return chosen
 
 
 def baselines() -> Iterator[str]:
