@@ -292,7 +292,7 @@ def test_the_figure_has_each_mean_in_its_field_and_the_colour_of_its_gain(study,
 
 def test_a_gain_of_nothing_has_no_minus():
     line = {"gain": -0.01, "gain_low": -0.0, "gain_high": 0.0}
-    assert leaderboard.gain_text(line) == "+0.0 [0.0, 0.0]"
+    assert leaderboard.gain_text(line) == "0.0 [0.0, 0.0]"
 
 
 def test_a_limit_near_zero_says_on_which_side_it_is():
@@ -300,4 +300,4 @@ def test_a_limit_near_zero_says_on_which_side_it_is():
     line = {"gain": -3.05, "gain_low": -6.05283, "gain_high": -0.04945}
     assert leaderboard.gain_text(line) == "-3.0 [-6.1, -0.05]"
     line = {"gain": 0.0, "gain_low": -0.0008, "gain_high": 0.05}
-    assert leaderboard.gain_text(line) == "+0.0 [-0.001, 0.1]"
+    assert leaderboard.gain_text(line) == "0.0 [-0.001, 0.1]"

@@ -230,11 +230,12 @@ def show_leaderboard(table: pd.DataFrame) -> Printed:
 
 
 def gain_text(line: Mapping) -> str:
-    """A gain in points with its interval, "+3.1 [2.0, 4.2]"; "" for a line without one. A limit
-    that is not 0 is not written as 0.0, so that the text says on which side of 0 it is."""
+    """A gain in points with its interval, "+3.1 [2.0, 4.2]"; "" for a line without one. A gain that
+    rounds to 0 has no sign. A limit that is not 0 is not written as 0.0, so that the text says on
+    which side of 0 it is."""
     if pd.isna(line["gain"]):
         return ""
-    gain = f"{line['gain']:+z.1f}"
+    gain = f"{line['gain']:+z.1f}".replace("+0.0", "0.0")
     if pd.isna(line["gain_low"]):
         return gain
     return f"{gain} [{_limit_text(line['gain_low'])}, {_limit_text(line['gain_high'])}]"
