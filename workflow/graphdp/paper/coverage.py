@@ -125,8 +125,18 @@ def _left(table: pd.DataFrame) -> str:
 
 def near_print(rows: pd.DataFrame, context: Mapping) -> tuple[int, int]:
     """(cells of the accuracy experiment within `NEAR` points of print, cells that have both)."""
-    apart = scorecard_table(rows, context)["difference"].dropna().abs()
+    apart = beside_print(rows, context)["difference"].abs()
     return int((apart <= NEAR).sum()), len(apart)
+
+
+def beside_print(rows: pd.DataFrame, context: Mapping) -> pd.DataFrame:
+    """The lines of `scorecard_table` that have both. What reads no edge and is printed without
+    privacy and at ε = 0 is one model, and stands here once."""
+    table = scorecard_table(rows, context)
+    both = table[table["difference"].notna()]
+    places = both["dataset"] + " " + both["method"]
+    again = (both["epsilon"] == "0") & places.isin(places[both["level"] == "none"])
+    return both[~again]
 
 
 def _time(seconds: float) -> str:
