@@ -386,7 +386,8 @@ def test_figure_3d_is_of_five_models_and_its_orderings_are_said():
     def better(phi, what):
         """Points above MLP-DP, and whether Welch's t tells them apart."""
         own, theirs = (
-            100 * blocks[
+            100
+            * blocks[
                 (blocks["dataset"] == f"csbm-paper-phi-{phi}")
                 & (blocks["method"] == method)
                 & (blocks["level"] == level)
@@ -397,9 +398,7 @@ def test_figure_3d_is_of_five_models_and_its_orderings_are_said():
         return own.mean() - theirs.mean(), bool(test.pvalue < 0.05 and test.statistic > 0)
 
     apart = {
-        what: [
-            size for size in sizes if better(size, what)[1] and better(f"m{size}", what)[1]
-        ]
+        what: [size for size in sizes if better(size, what)[1] and better(f"m{size}", what)[1]]
         for what in verdicts
     }
     assert apart == {k1: ["1"], code_k1: ["0.5", "0.75", "1"], node: [], code_node: ["1"]}

@@ -358,8 +358,8 @@ def test_what_the_artifact_page_says_of_attacks():
     assert "Intervals leave out 50 all the same, MLP-DP's from 2 on, GAP's from 8 on." in said
     values = [auc["cora", method, e][0] for method in ("mlp", "gap") for e in ("8", "16")]
     assert (
-        "on Cora the attack has {:.1f} and {:.1f} of MLP-DP at 8 and 16 (node_add_remove, δ = 1e-3, "
-        "conditional), {:.1f} and {:.1f} of GAP (refuted)".format(*values)
+        "on Cora the attack has {:.1f} and {:.1f} of MLP-DP at 8 and 16 (node_add_remove, δ = "
+        "1e-3, conditional), {:.1f} and {:.1f} of GAP (refuted)".format(*values)
     ) in said
     labels = ["method", "adjacency", "delta", "epsilon_status"]
     cora = rows[(rows["dataset"] == "cora") & rows["method"].isin(["gap", "mlp"])]

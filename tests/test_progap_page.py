@@ -272,8 +272,8 @@ def test_layer_by_layer_stands_beside_progressive():
     assert all(one >= other for one, other in zip(told, apart, strict=True))
     assert [(page.graphs()[place // 3], place % 3) for place in more] == [("uva16", 1)]
     assert (
-        "(of the differences by seed the same four lie above 0 by Student's t; uva16's at node level, "
-        "five seeds, which the picture's bootstrap has above it, does not)"
+        "(of the differences by seed the same four lie above 0 by Student's t; uva16's at node "
+        "level, five seeds, which the picture's bootstrap has above it, does not)"
     ) in SAID
     sure = []
     for graph in page.graphs():

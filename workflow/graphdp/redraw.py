@@ -157,7 +157,8 @@ def coverage(paper: str) -> Iterator[str]:
         yield ""
         yield (
             f"Of {printed} cells of the accuracy experiment that have both a printed number and "
-            f"models of the same graph (what reads no edge, once) {near} are within {runs.NEAR:g} points of it."
+            f"models of the same graph (what reads no edge, once) {near} are "
+            f"within {runs.NEAR:g} points of it."
         )
 
 

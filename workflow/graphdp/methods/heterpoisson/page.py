@@ -151,7 +151,7 @@ CLAIMED = {
 def _best_setting(
     rows: pd.DataFrame, method: str, where: dict[str, str | None], epsilon: int
 ) -> pd.DataFrame:
-    """PubMed's rows of a method's setting with the best mean validation accuracy (`select_best`)."""
+    """PubMed's rows of a method's best setting (`select_best`)."""
     mine = rows[
         (rows["dataset"] == "pubmed")
         & (rows["method"] == method)
