@@ -133,6 +133,8 @@ SAID = [
 
 #: The same, a claim, and what of its details these are.
 DETAILS = [
+    ("≥ 5.19, claimed 4 (with Gaussian noise; the shares by themselves ≥ {}, no more than claimed)",
+     "dpdgcofficial-training-k25-eps4", ["without_assumption"]),
     ("MLP-DP (node_add_remove, conditional) | {} | ≥ {} | ≥ 2.39 of 4",
      "one-run-mlp-eps4", ["correct", "without_assumption"]),
     ("GAP's classifier (node_add_remove, conditional) | {} | ≥ {} | ≥ 1.74 of 4",
@@ -175,8 +177,23 @@ def test_how_bounds_are_read_is_told():
     said = {kind: read.count(kind) for kind in ("dp", "gdp", "noise")}
     told = (
         f"{said['dp']} of all read (`dp`), {above.count('dp')} of the {len(above)} that are "
-        f"exceeded among them. A bound on the other {said['gdp'] + said['noise']} rests"
+        "exceeded among them ("
     )
+    assert f"A bound on the other {said['gdp'] + said['noise']} rests" in PAGE
+    held = [one for one in SHIPPED.values() if one["verdict"] == "refuted"]
+    proven = [one for one in held if one["analysis"] == "dp" and one["status"] == "proven"]
+    assert {(one["method"], one["adjacency"]) for one in proven} == {("sage", "edge_undirected")}
+    assert (
+        len(proven) == 2 and f"({above.count('dp') - 2} refuted, and GraphSAGE's two that" in PAGE
+    )
+    gaussian = {
+        one["claim"] for one in held if one["analysis"] != "dp" and one["status"] == "refuted"
+    }
+    assert gaussian == {"dpdgcofficial-training-k25-eps4", "dpdgcofficial-whole-k1-eps16"}
+    few = SHIPPED["dpdgcofficial-training-k25-eps4"]
+    assert few["details"]["without_assumption"] < few["claimed_epsilon"]
+    assert f"by `gdp` alone: k = 25 ({few['draws']} runs) and the whole plan, k = 1." in PAGE
+    assert f"for itself, of {len(SHIPPED)} not all at once" in PAGE
     assert (
         told in PAGE and f"(`gdp`, {said['gdp']})" in PAGE and f"(`noise`, {said['noise']})" in PAGE
     )
