@@ -341,6 +341,47 @@ def test_the_shares_of_edges_that_a_degree_bound_keeps(real_graph):
     ).replace("%", " %") in TEXT
 
 
+def test_what_intervals_are_and_how_narrow():
+    """Of normal draws; over which splits seeds go; and how many cells orderings judge."""
+    said = " ".join((ROOT / "docs/running.md").read_text().split())
+    draws = np.random.default_rng(0).standard_normal((4000, 10))
+    holds, apart = {}, {}
+    for models in (10, 5):
+        ends = np.array([bootstrap_ci(one[:models])[1:] for one in draws])
+        holds[models] = np.mean((ends[:, 0] <= 0) & (0 <= ends[:, 1]))
+        one, other = ends[::2], ends[1::2]
+        apart[models] = np.mean((one[:, 0] > other[:, 1]) | (other[:, 0] > one[:, 1]))
+    told = re.search(
+        r"has the true mean in some (\d+) % of cases with ten models and (\d+) % with five, and two "
+        r"cells without any difference have intervals apart in some (\d+) and (\d+) %\.",
+        said,
+    )
+    rates = [100 * rate for of in (holds, apart) for rate in (of[10], of[5])]
+    # Each within three deviations of that many draws, and the digits.
+    assert [float(one) for one in told.groups()] == pytest.approx(rates, abs=1.5)
+    for pattern, shared in {
+        "gap-rows": True,
+        "progap-*-rows": True,
+        "dpdgc-rows": True,
+        "pnpignn-rows": False,
+        "dpa-gnn-rows": False,
+        "leaderboard-rows": False,
+    }.items():
+        for file in (ROOT / "workflow/report").glob(f"{pattern}.csv.gz"):
+            splits = pd.read_csv(file, usecols=["split"])["split"].unique()
+            assert all(one.startswith("shared") == shared for one in splits), file
+    cells = 0
+    for name in ("gap", "progap", "dpdgc"):
+        text = (ROOT / f"docs/{name}.md").read_text()
+        assert "[of seeds of one split](running.md#intervals)" in " ".join(text.split())
+        for table in re.findall(r"page:(?:orderings|attacks).*?<!-- end -->", text, re.DOTALL):
+            lines = [one.strip("| ").split("|")[2:] for one in table.split("\n") if one[:1] == "|"]
+            for part in (part for line in lines[2:] for one in line for part in one.split(";")):
+                verdict, _, budgets = part.strip().partition(": ")
+                cells += len(budgets.split(", ")) if budgets else bool(verdict)
+    assert cells > 400 and f"Orderings judge some {round(cells, -2)} cells" in said
+
+
 def test_what_the_artifact_page_says_of_attacks():
     """How far above guessing they are on a school and on Cora, and where intervals leave out 50."""
     said = " ".join((ROOT / "docs/artifact.md").read_text().split())

@@ -87,6 +87,13 @@ def test_what_is_said_of_print(rows):
     assert f"runs it {near} of {len(off)} cells of Table 2" in README
 
 
+def test_readmes_picture_says_how_the_code_s_number_of_neighbours_is_chosen():
+    """By test accuracy, as its caption has it."""
+    assert page.LINES["as its code runs it"] == ("heterpoissonofficial", "test_accuracy")
+    caption = " ".join(README.split())
+    assert "HeterPoisson's code has the M that is best by test accuracy, as in print." in caption
+
+
 def test_by_number_of_neighbours(rows):
     """PubMed with SAGE: a line for each M, of ten models a cell."""
     mine = rows.query(
