@@ -348,16 +348,15 @@ def test_what_intervals_are_and_how_narrow():
     holds, apart = {}, {}
     for models in (10, 5):
         ends = np.array([bootstrap_ci(one[:models])[1:] for one in draws])
-        holds[models] = np.mean((ends[:, 0] <= 0) & (0 <= ends[:, 1]))
+        holds[models] = np.mean((ends[:, 0] <= 0) & (ends[:, 1] >= 0))
         one, other = ends[::2], ends[1::2]
         apart[models] = np.mean((one[:, 0] > other[:, 1]) | (other[:, 0] > one[:, 1]))
     told = re.search(
-        r"has the true mean in some (\d+) % of cases with ten models and (\d+) % with five, and two "
-        r"cells without any difference have intervals apart in some (\d+) and (\d+) %\.",
+        r"has the true mean in some (\d+) % of cases with ten models and (\d+) % with five, and "
+        r"two cells without any difference have intervals apart in some (\d+) and (\d+) %\.",
         said,
     )
     rates = [100 * rate for of in (holds, apart) for rate in (of[10], of[5])]
-    # Each within three deviations of that many draws, and the digits.
     assert [float(one) for one in told.groups()] == pytest.approx(rates, abs=1.5)
     for pattern, shared in {
         "gap-rows": True,
