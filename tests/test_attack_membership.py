@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from auc_fixture import single_bound
 from ensemble_fixture import one_thread  # noqa: F401  (used by every test here)
 from graphdp.attacks import membership
 from graphdp.attacks.attack_rows import write_rows
-from graphdp.attacks.auc import pooled_bound, single_bound
+from graphdp.attacks.auc import pooled_bound
 from graphdp.attacks.nodes import ROLES, class_counts, members_per_class, sample_nodes
 from graphdp.data.csbm import csbm
 from graphdp.errors import GraphDPError

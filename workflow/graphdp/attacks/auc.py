@@ -26,29 +26,16 @@ def auc(members: np.ndarray, others: np.ndarray) -> float:
     return float(above / (len(members) * len(others)))
 
 
-def single_bound(epsilon: float, delta: float) -> float:
-    """The largest AUC of any test for one node, if its membership is (ε, δ)-DP (add or remove).
-
-    Everything else is fixed, and the scores with and without the node come from runs of their own.
-    DP leaves a test of false positive rate x at most the power min(δ + e^ε x, 1 - e^-ε (1 - δ - x))
-    (Kairouz, Oh, Viswanath 2015, Theorem 2.1). The two lines meet where x = 1 - power, at
-    x* = (1 - δ) / (1 + e^ε). Above them lie two triangles of base 1 - δ and height x*, so
-
-        AUC ≤ 1 - (1 - δ)² / (1 + e^ε).
-    """
-    _check(epsilon, delta)
-    return 1 - (1 - delta) ** 2 * _logistic(-epsilon)
-
-
 def pooled_bound(epsilon: float, delta: float) -> float:
     """The largest expected AUC over members and non-members of one model.
 
-    The attack scores many nodes from one model's answers, so its scores depend on each other and
-    `single_bound` does not apply. Members are drawn uniformly, a fixed number per class. Let
-    E = {s_v > s_w} (ties by a coin) for a random member v and a random non-member w. Exchanging v
-    for a random non-member of its class gives a training set in which neither v nor w is, drawn
-    from the same distribution. If adding or removing a member is (ε, δ)-DP, the exchange is
-    (2ε, (1 + e^ε) δ) =: (e, d)-DP (group privacy), so with β = P(E | neither is a member)
+    The attack scores many nodes from one model's answers, so its scores depend on each other, and
+    the bound for a test of one node, 1 - (1 - δ)² / (1 + e^ε), does not apply. Members are drawn
+    uniformly, a fixed number per class. Let E = {s_v > s_w} (ties by a coin) for a random member v
+    and a random non-member w. Exchanging v for a random non-member of its class gives a training
+    set in which neither v nor w is, drawn from the same distribution. If adding or removing a
+    member is (ε, δ)-DP, the exchange is (2ε, (1 + e^ε) δ) =: (e, d)-DP (group privacy), so with
+    β = P(E | neither is a member)
 
         P(E) ≤ g(β) = min(e^e β + d, 1 - e^-e (1 - d - β)).
 
@@ -65,8 +52,3 @@ def pooled_bound(epsilon: float, delta: float) -> float:
 def _check(epsilon: float, delta: float) -> None:
     if not (epsilon >= 0 and 0 <= delta <= 1):
         raise GraphDPError(f"no bound for ε = {epsilon!r}, δ = {delta!r}: give ε ≥ 0, 0 ≤ δ ≤ 1")
-
-
-def _logistic(x: float) -> float:
-    """1 / (1 + e^-x)."""
-    return 1 / (1 + math.exp(min(-x, 700.0)))

@@ -27,7 +27,6 @@ MAGIC = b"SBK1"
 #: rows, columns, bytes of the body.
 HEADER = struct.Struct("<4sBBBBB16sIIIIQ")
 MAC_BYTES = 32
-OVERHEAD = HEADER.size + MAC_BYTES
 #: No body is longer; it bounds what a reader takes in before the HMAC is checked.
 MOST_BYTES = 1 << 26
 

@@ -56,17 +56,6 @@ def move(before: csr_matrix, after: csr_matrix, x: np.ndarray, node: int | None)
     return float(np.linalg.norm(difference))
 
 
-def largest_move(before: csr_matrix, after: csr_matrix, node: int | None) -> float:
-    """No features with rows of norm ≤ 1 move M by more: √(Σ_v (Σ_u |w(u, v) - w'(u, v)|)²).
-
-    The triangle inequality in each row; attained when the x_u can be signs that fit all rows.
-    """
-    rows = np.asarray(abs(before - after).sum(axis=0)).ravel()
-    if node is not None:
-        rows[node] = 0
-    return float(np.linalg.norm(rows))
-
-
 # --- refuted --------------------------------------------------------------------------------------
 
 

@@ -163,21 +163,6 @@ def ablations(graph: str = "cora") -> Iterator[str]:
             yield f"| {what} | {budgets} | {theirs} | {ours} |"
 
 
-def off_print(graph: str) -> dict[tuple[str, str], tuple[float, float]]:
-    """Of the cells of `ablations` that have models: (line, claimed ε) -> points that the authors'
-    code is above print, unrounded, and the printed deviation."""
-    found = {}
-    for name, lines in _ABLATIONS.items():
-        for line in lines:
-            means = 100 * _of(line, graph).groupby("epsilon")["test_accuracy"].mean()
-            for cell, one in printed_cells(_context(), name, line).items():
-                if cell[0] == graph and cell[3] in means:
-                    gap = means[cell[3]] - one["published_mean"]
-                    place = f"{name}: {line.group or line.title}", cell[3]
-                    found[place] = gap, one["published_ci"]
-    return found
-
-
 def columns() -> Iterator[str]:
     """The lines of the study `dpa-columns`: Table 9 with other learning rates."""
     context, (*few, _) = _context(), TABLE9
