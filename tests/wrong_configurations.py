@@ -403,6 +403,8 @@ def of_values_together() -> Iterator[Case]:
     for size in ({"n": 10**12}, {"f": 10**9}, {"n": 10**400}, {"f": 10**400}):
         wrong = study(datasets=["m"], definitions={"m": {"base": "csbm", "parameters": size}})
         yield f"csbm of {size}", wrong, ["'m'", "numbers; give at most"]
+    for seed in (-5, 2**64, 10**400):
+        yield f"study_seed {seed!r:.20}", study(study_seed=seed), ["study_seed"]
     for epsilon in (1e300, 1e7, "1e+07"):
         yield f"epsilon {epsilon}", with_entry(dpa | {"epsilon": [epsilon]}), ["epsilon", "1e+06"]
     for level in ("k1000000", "k" + "9" * 400):

@@ -176,7 +176,11 @@ class Study(Strict):
         description="cells (levels and ε) of one method and experiment that one job runs, one "
         "after the other; more saves the start of processes where a cell takes seconds",
     )
-    study_seed: int = Field(12345, description="root of every random stream")
+    # PyTorch, which draws one kind of split from it, takes a negative one for another and a longer
+    # one for none.
+    study_seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = Field(
+        12345, description="root of every random stream"
+    )
     release: Literal["reproduction", "private"] = Field(
         "reproduction",
         description="reproduction: every key follows from the study seed; or private: of one model "
