@@ -342,8 +342,8 @@ def test_what_readme_says_of_the_bars_of_its_picture():
     assert paper_tables.PAPERS_DEVIATION == "Paper: the ± is a standard deviation over 10 runs."
     text = " ".join((ROOT / "README.md").read_text().split())
     assert (
-        "Means of ten models with 95 % intervals; bars of print are the papers' own ± "
-        "(DPDGC's a 95 % interval, others' a deviation)."
+        "Means of ten models with 95 % [intervals](docs/running.md#intervals); bars of print are "
+        "the papers' own ± (DPDGC's a 95 % interval, others' a deviation)."
     ) in text
 
 
