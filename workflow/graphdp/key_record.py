@@ -26,8 +26,12 @@ def record_of(key_file: str | os.PathLike) -> Path:
 
 def check_unused(key_file: str | os.PathLike) -> None:
     """Raise `GraphDPError` if a new key would have the record of an earlier one of its name."""
-    record = record_of(key_file)
-    if os.path.lexists(record):
+    try:
+        record = record_of(key_file)
+        used = os.path.lexists(record)
+    except ValueError:  # no name of a file, which `private.make_key` says
+        return
+    if used:
         raise GraphDPError(
             f"{record} says what an earlier key of this name has released: give another name"
         )

@@ -155,7 +155,7 @@ def table3(rows: pd.DataFrame, context: Mapping) -> pd.DataFrame:
         lines.append(line)
     table = pd.DataFrame(lines, columns=list(TABLE3_COLUMNS))
     # A cell without a result claims what the paper does.
-    table["epsilon_basis"] = table["epsilon_basis"].fillna("as_published")
+    table["epsilon_basis"] = table["epsilon_basis"].astype(object).fillna("as_published")
     return typed(table, TABLE3_NUMBERS, TABLE3_COUNTS)
 
 
