@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from graphdp import cli, durable, key_record, ledger, private
+from graphdp import cli, durable, key_record, keys, ledger
 from graphdp.errors import GraphDPError
 from test_ledger import DATA, ENTRY
 
 
 @pytest.fixture
 def key(tmp_path):
-    private.make_key(tmp_path / "own.key")
+    keys.make_key(tmp_path / "own.key")
     return tmp_path / "own.key"
 
 
@@ -46,7 +46,7 @@ def test_a_key_makes_the_same_release_again_and_no_other(key):
     assert stat.S_IMODE(record.stat().st_mode) == 0o600
     own = {"release": "private", "key_file": key, "study_seed": 0}
     hashes = [one for found in DATA.values() for one in found]
-    for hidden in (*hashes, "hops", private.read_key(key).hex(), private.root(own)):
+    for hidden in (*hashes, "hops", keys.read_key(key).hex(), keys.root(own)):
         assert f'"{hidden}' not in before.decode()
     key_record.use(key, ENTRY | {"commit": "c2"}, DATA)  # whose code is the same
     others = list(changed())
@@ -56,7 +56,7 @@ def test_a_key_makes_the_same_release_again_and_no_other(key):
             key_record.use(key, entry, data)
     assert record.read_bytes() == before
     # Another key may release it, and a link to the first is no other key.
-    private.make_key(key.with_name("second.key"))
+    keys.make_key(key.with_name("second.key"))
     key_record.use(key.with_name("second.key"), *others[0])
     key.with_name("link").symlink_to(key)
     with pytest.raises(GraphDPError, match="has released something else"):
@@ -81,7 +81,7 @@ def test_a_second_ledger_takes_no_line_by_the_key_of_a_first(key, tmp_path):
     # The same release elsewhere is the same bytes, and no second one.
     assert len(reserve("copy", ENTRY, DATA).read_bytes().splitlines()) == 1
     # What a ledger refuses leaves the key as it was; so does its own release, made again.
-    private.make_key(tmp_path / "new.key")
+    keys.make_key(tmp_path / "new.key")
     with pytest.raises(GraphDPError, match="was released before"):
         ledger.reserve(
             ENTRY | {"noise": "z"}, DATA, first,
@@ -124,7 +124,7 @@ def test_a_new_key_has_no_record_of_an_earlier_one(key, capsys):
     assert cli.main(["key", str(key)]) == 2
     assert "own.key.used says what an earlier key of this name" in capsys.readouterr().err
     assert not key.exists()
-    private.make_key(key)  # by another program
+    keys.make_key(key)  # by another program
     with pytest.raises(GraphDPError, match="is damaged or of another key"):
         key_record.use(key, ENTRY, DATA)
 
@@ -202,7 +202,7 @@ def test_of_two_that_use_a_key_at_once_one_is_refused(key):
         "        print('else' if 'something else' in str(error) else error, flush=True)\n"
     )
     for number in range(10):
-        private.make_key(f"{key}{number}")
+        keys.make_key(f"{key}{number}")
     environment = os.environ | {"PYTHONPATH": str(Path(durable.__file__).parents[1])}
     start = time.time() + 3
     runs = []

@@ -17,7 +17,7 @@ import pytest
 import torch
 from scipy import sparse
 
-from graphdp import durable, io, ledger, private
+from graphdp import durable, io, keys, ledger
 from graphdp.data import content
 from graphdp.data.content import content_hashes
 from graphdp.data.graph import Graph, csr_from_edges
@@ -82,8 +82,8 @@ def test_hashes_stand_keyed_and_other_kinds_of_them_do_not_match(tmp_path):
         ledger.reserve(ENTRY, DATA, path)
         assert not any(f'"{one}"' in path.read_text() for one in ("f1", "l1", "e1"))
     found = [json.loads(path.read_text())["data"] for path in paths]
-    key = private.read_key(paths[0].with_suffix(".key"))
-    assert found[0]["files"][0] == private.keyed_hash(key, "files", "f1") != found[1]["files"][0]
+    key = keys.read_key(paths[0].with_suffix(".key"))
+    assert found[0]["files"][0] == keys.keyed_hash(key, "files", "f1") != found[1]["files"][0]
     ledger.reserve(ENTRY | OTHER, {"labels": ["f1"]}, paths[0])
 
 
@@ -121,7 +121,7 @@ def test_any_other_character_in_ledger_or_key_is_noticed(tmp_path):
 )
 def test_a_damaged_ledger_is_noticed(tmp_path, line):
     path = tmp_path / "ledger.jsonl"
-    private.make_key(path.with_suffix(".key"))
+    keys.make_key(path.with_suffix(".key"))
     path.write_text(f"{line}\n")
     with pytest.raises(GraphDPError, match=r"line 1 of the ledger .* is damaged"):
         ledger.reserve(ENTRY, DATA, path)
@@ -607,7 +607,7 @@ def test_parts_of_the_data_have_hashes_of_their_own():
 def release(folder, one, *, dataset="mine", files=("ab",), key_file=None, **study):
     """Reserve a release of a graph as a job does."""
     if not key_file and not (folder / "own.key").exists():
-        private.make_key(folder / "own.key")
+        keys.make_key(folder / "own.key")
     one.save(folder / "graph.npz")
     manifest = {"files": [{"name": "mine.npz", "sha256": sha256} for sha256 in files]}
     (folder / "manifest.json").write_text(json.dumps(manifest))

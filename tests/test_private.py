@@ -20,7 +20,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from graphdp import cli, io, ledger, private, seals, training
+from graphdp import cli, io, keys, ledger, private, seals, training
 from graphdp.config import validate
 from graphdp.data import content
 from graphdp.data.content import content_hashes
@@ -57,10 +57,10 @@ def test_a_key_is_fresh_and_for_its_owner_alone(tmp_path):
     for name in "ab":
         assert cli.main(["key", str(tmp_path / name)]) == 0
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
-    first, second = (private.read_key(tmp_path / name) for name in "ab")
+    first, second = (keys.read_key(tmp_path / name) for name in "ab")
     assert len(first) == 32 and first != second
     assert cli.main(["key", str(tmp_path / "a")]) == 2
-    assert private.read_key(tmp_path / "a") == first
+    assert keys.read_key(tmp_path / "a") == first
 
 
 @pytest.mark.parametrize(
@@ -79,30 +79,30 @@ def test_a_bad_key_file_is_one_clear_line(tmp_path, text, mode, message):
         path.write_text(text)
         path.chmod(mode)
     with pytest.raises(GraphDPError, match=message) as error:
-        private.read_key(path)
+        keys.read_key(path)
     assert "\n" not in str(error.value) and (text or "?") not in str(error.value)
 
 
 def test_no_flipped_bit_of_a_key_file_goes_unnoticed(tmp_path):
     """It is refused, or another key, which no MAC of the ledger is of: never the same key."""
-    private.make_key(tmp_path / "key")
-    whole, key = (tmp_path / "key").read_bytes(), private.read_key(tmp_path / "key")
+    keys.make_key(tmp_path / "key")
+    whole, key = (tmp_path / "key").read_bytes(), keys.read_key(tmp_path / "key")
     for place, bit in itertools.product(range(len(whole)), range(8)):
         flipped = bytearray(whole)
         flipped[place] ^= 1 << bit
         (tmp_path / "key").write_bytes(flipped)
         with contextlib.suppress(GraphDPError):
-            assert private.read_key(tmp_path / "key") != key, (place, bit)
+            assert keys.read_key(tmp_path / "key") != key, (place, bit)
 
 
 def test_streams_follow_from_the_key_and_no_name_of_them_from_the_seed(tmp_path):
     for name in "ab":
-        private.make_key(tmp_path / name)
+        keys.make_key(tmp_path / name)
     config = {"release": "private", "study_seed": 1}
-    roots = [private.root(config | {"key_file": tmp_path / name}) for name in "aab"]
+    roots = [keys.root(config | {"key_file": tmp_path / name}) for name in "aab"]
     assert roots[0] == roots[1] != roots[2]
-    assert private.root(config | {"release": "reproduction"}) == ""
-    key = private.read_key(tmp_path / "a").hex()
+    assert keys.root(config | {"release": "reproduction"}) == ""
+    key = keys.read_key(tmp_path / "a").hex()
     assert key not in roots[0]
     block = Block(SimpleNamespace(), "d", [0], 1, release="private", secret=roots[0])
     assert block.stream(0)[0] == block.degree_stream(0, "4")[0] == roots[0]
@@ -136,7 +136,7 @@ def test_nothing_else_may_stand_beside_what_is_published(tmp_path, monkeypatch):
 
 def test_a_private_release_runs_on_one_machine(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    private.make_key("key")
+    keys.make_key("key")
     private.prepare("key")
     with pytest.raises(GraphDPError, match="runs on one machine: give --cores"):
         private.prepare("key", local=False)
@@ -348,7 +348,7 @@ def test_snakemake_says_nothing_of_a_private_releases_threads(
     monkeypatch.setattr(job, "run", lambda *_: None)
     monkeypatch.setattr(job, "set_threads", set_to.append)
     monkeypatch.setattr(Graph, "load", lambda _: None)
-    private.make_key(tmp_path / "key")
+    keys.make_key(tmp_path / "key")
     script = runpy.run_path(str(ROOT / "workflow/scripts/stage.py"), {"snakemake": None})
     config = {"release": release, "key_file": tmp_path / "key", "study_seed": 1}
     given = {"params": SimpleNamespace(tasks=[]), "input": SimpleNamespace(graph=""), "threads": 2}
@@ -645,7 +645,7 @@ def test_nothing_exact_is_published_or_said(runs):
         )
         for secret in (*secrets, key):
             assert re.search(secret, published) is None
-        root = private.root(
+        root = keys.root(
             {"release": "private", "key_file": project.folder / "../key", "study_seed": 12345}
         )
         for path in project.folder.rglob("*"):

@@ -10,8 +10,8 @@ from typing import Any
 
 from graphdp import __version__, cli_calibrate, cli_rows, key_record
 from graphdp.errors import GraphDPError
+from graphdp.keys import make_key
 from graphdp.methods import registry
-from graphdp.private import make_key
 
 
 class _Parser(argparse.ArgumentParser):

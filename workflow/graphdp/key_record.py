@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from graphdp import durable, private
+from graphdp import durable, keys
 from graphdp.errors import GraphDPError
 
 #: The fields of a record: what its release is called and its commit, for who reads it; a keyed hash
@@ -29,7 +29,7 @@ def check_unused(key_file: str | os.PathLike) -> None:
     try:
         record = record_of(key_file)
         used = os.path.lexists(record)
-    except ValueError:  # no name of a file, which `private.make_key` says
+    except ValueError:  # no name of a file, which `keys.make_key` says
         return
     if used:
         raise GraphDPError(
@@ -45,14 +45,14 @@ def use(
     entry, data: as those of `ledger.reserve`. Another commit alone is no other release.
 
     Raises `GraphDPError` if the key has released anything else, if its record is damaged or of
-    another key, if there can be none, and as `private.read_key`.
+    another key, if there can be none, and as `keys.read_key`.
     """
-    key, record = private.read_key(key_file), record_of(key_file)
+    key, record = keys.read_key(key_file), record_of(key_file)
     what = {name: value for name, value in entry.items() if name != "commit"} | {"data": data}
     fields = {
         "commit": entry["commit"],
         "release": entry["release"],
-        "hash": private.keyed_hash(key, "release", json.dumps(what, sort_keys=True)),
+        "hash": keys.keyed_hash(key, "release", json.dumps(what, sort_keys=True)),
     }
     try:
         with durable.locked(key_file):  # its folder may be the ledger's, which is held
@@ -75,7 +75,7 @@ def use(
 
 
 def _mac(key: bytes, fields: Mapping[str, Any]) -> str:
-    return private.keyed_hash(key, "used", json.dumps(fields, sort_keys=True))
+    return keys.keyed_hash(key, "used", json.dumps(fields, sort_keys=True))
 
 
 def _read(record: Path, key: bytes) -> dict[str, Any] | None:

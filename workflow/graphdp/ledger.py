@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from graphdp import durable, private
+from graphdp import durable, keys, private
 from graphdp.errors import GraphDPError
 
 _T = TypeVar("_T")
@@ -55,8 +55,7 @@ def reserve(
             check_nothing_published(path)
         key = _key(path, bool(lines))
         hashes = {
-            kind: [private.keyed_hash(key, kind, one) for one in found]
-            for kind, found in data.items()
+            kind: [keys.keyed_hash(key, kind, one) for one in found] for kind, found in data.items()
         }
         new = json.loads(json.dumps({**entry, "data": hashes}))
         mac = ""
@@ -96,7 +95,7 @@ def held(data: Mapping[str, Iterable[str]], path: str | os.PathLike = LEDGER) ->
     key = _key_of_lines(path) if lines else b""
     for kind, found in data.items() if lines else ():
         released = {hashed for line in lines for hashed in line.get(kind, [])}
-        if any(private.keyed_hash(key, kind, one) in released for one in found):
+        if any(keys.keyed_hash(key, kind, one) in released for one in found):
             return kind
     return ""
 
@@ -234,7 +233,7 @@ def publish(dataset: str, model: str, path: str | os.PathLike = LEDGER) -> None:
     with _locked(path):
         lines = _bytes_to_write(path)
         key, mac, of = _key(path, True), "", None
-        new = {"dataset": dataset, "published": private.keyed_hash(key, "model", model)}
+        new = {"dataset": dataset, "published": keys.keyed_hash(key, "model", model)}
         for number, line in enumerate(lines, 1):
             earlier, mac = _read(line, key, mac, path, number)
             if earlier["dataset"] != dataset:
@@ -300,8 +299,8 @@ def _key(path: Path, used: bool) -> bytes:
         if new.is_dir():
             raise GraphDPError(f"{new} is a folder, where a key is to be written: move it away")
         new.unlink(missing_ok=True)
-        private.make_key(new)
-        return private.read_key(new)
+        keys.make_key(new)
+        return keys.read_key(new)
     if not file.exists() and new.is_file():
         os.replace(new, file)
     return _key_of_lines(path)
@@ -314,12 +313,12 @@ def _key_of_lines(path: Path) -> bytes:
     for one in (file, _new_key(path)):
         if one.exists():
             try:
-                return private.read_key(one, "restore it from a copy")
+                return keys.read_key(one, "restore it from a copy")
             except GraphDPError:
                 if one.exists():
                     raise
     if file.exists():  # it had its name between the two looks
-        return private.read_key(file, "restore it from a copy")
+        return keys.read_key(file, "restore it from a copy")
     raise GraphDPError(
         f"{file}, which keys the hashes of the ledger {path}, is missing: restore it from a copy"
     )
@@ -335,7 +334,7 @@ def _emptied(path: Path) -> GraphDPError:
 
 def _mac(key: bytes, before: str, fields: Mapping[str, Any]) -> str:
     """By which a line is known to be whole, of this key, and behind the one whose `before` is."""
-    return private.keyed_hash(key, "line", before, json.dumps(fields, sort_keys=True))
+    return keys.keyed_hash(key, "line", before, json.dumps(fields, sort_keys=True))
 
 
 def _read(

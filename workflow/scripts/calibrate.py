@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from graphdp import io
 from graphdp.data.graph import Graph
-from graphdp.private import root
+from graphdp.keys import root
 from graphdp.progress import progress
 from graphdp.workflow import job, released
 from graphdp.workflow.calibrations import Kept

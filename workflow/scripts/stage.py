@@ -1,8 +1,8 @@
 """One stage of a method, for a block of seeds and all settings of a cell or of several."""
 
 from graphdp.data.graph import Graph
+from graphdp.keys import root
 from graphdp.methods.block import Block
-from graphdp.private import root
 from graphdp.workflow import job, stages
 
 

@@ -10,9 +10,9 @@ from graphdp import io
 from graphdp.data.split import Split, split_of
 from graphdp.errors import GraphDPError
 from graphdp.graphs.bounds import parse_bound
+from graphdp.keys import published_hash
 from graphdp.privacy import calibrated
 from graphdp.privacy.calibrated import Phase
-from graphdp.private import published_hash
 
 if TYPE_CHECKING:  # every start of Snakemake reads this module
     from graphdp.data.graph import Graph
@@ -32,7 +32,7 @@ class Block:
     A stage of the graph alone has no method, level, ε and split. `calibrations` are the entries of
     the cell's calibration file (empty where a stage needs none).
     `posteriors`: whether its models keep every node's class probabilities. `study`: its name.
-    `release`: "reproduction" or "private"; then `secret` (`graphdp.private.root`) names all streams
+    `release`: "reproduction" or "private"; then `secret` (`graphdp.keys.root`) names all streams
     in place of the study seed. `announced`: the number of training nodes that sampling rate and
     steps are computed from, if it is not the true one.
     For audits alone, `observe`: called in every noisy round before its step is taken; `noise`: what

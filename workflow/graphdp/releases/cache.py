@@ -164,7 +164,7 @@ def _fields(release: Release) -> dict[str, Any]:
         "noise_std": repr(float(release.noise_std)),
         "private": release.private,
         # Without noise the stream determines nothing, and seeds that agree share a result.
-        # Its name may hold a secret (`graphdp.private`), and is not written down.
+        # Its name may hold a secret (`graphdp.keys`), and is not written down.
         "stream": stream_key("cached", *release.stream).hex() if release.private else None,
         "dtype": "float32",
     }

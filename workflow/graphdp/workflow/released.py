@@ -8,10 +8,10 @@ from typing import Any
 from graphdp.attacks.nodes import members_per_class
 from graphdp.data.graph import Graph
 from graphdp.data.split import split_of
+from graphdp.keys import published_hash
 from graphdp.methods.registry import analyses, card
 from graphdp.privacy.statement import cell_statements
 from graphdp.privacy.statement_page import render_pages
-from graphdp.private import published_hash
 from graphdp.workflow.calibrations import Kept, calibrate_cell
 
 
