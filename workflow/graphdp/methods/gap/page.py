@@ -188,8 +188,7 @@ def overview() -> Panel:
             columns=["place", "kind", "mean", "low", "high"],
         ),
         "target ε; edge: edge_directed, δ = 1e-7, as published, proven; node: node_add_remove;\n"
-        "participant: the models of that claim; both δ = 1e-5; what holds: corrected, conditional\n"
-        "(of a node on sides by id)",
+        "participant: the models of that claim; both δ = 1e-5; what holds: corrected, conditional",
     )
 
 
