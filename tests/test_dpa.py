@@ -465,7 +465,7 @@ def test_a_statement_says_that_own_rows_are_covered():
     # Nor is a row of the user's own read without noise where a checkpoint is selected.
     (chosen,) = (one for one in said.not_protected if "validation" in one)
     assert "checkpoints and settings: labels and features, and" in chosen
-    assert not left_out(plan, 1, False, "shared", "private")
+    assert not left_out(plan, [], 1, False, "shared", "private")
     bare = replace(plan, own_row_covered=False)
     assert not {o.what: o.covered for o in releases(bare, WORDS, "reproduction", "last")}[
         "noisy aggregates"
@@ -692,7 +692,7 @@ def test_a_statement_says_that_a_bound_is_found_and_counted(level):
         made, setting = block(level=level, **how)
         (entry,) = made.calibrations
         plan = Plan.from_dict(entry["plan"])
-        (last,) = (line for line in uncounted(plan, "last", 1, 1, "reproduction")
+        (last,) = (line for line in uncounted(plan, WORDS, "last", 1, 1, "reproduction")
                    if "ranges of the search" in line)  # fmt: skip
         assert ("a degree bound where there is one" in last) != bool(counted)
         bound = statement._guarantee(plan, setting, WORDS).degree_bound

@@ -52,14 +52,14 @@ def test_a_key_makes_the_same_release_again_and_no_other(key):
     others = list(changed())
     assert len(others) == 12
     for entry, data in others:
-        with pytest.raises(GraphDPError, match=r"has released something else .*: s, commit c1\)"):
+        with pytest.raises(GraphDPError, match=r"is another release's .*: s, commit c1\)"):
             key_record.use(key, entry, data)
     assert record.read_bytes() == before
     # Another key may release it, and a link to the first is no other key.
     keys.make_key(key.with_name("second.key"))
     key_record.use(key.with_name("second.key"), *others[0])
     key.with_name("link").symlink_to(key)
-    with pytest.raises(GraphDPError, match="has released something else"):
+    with pytest.raises(GraphDPError, match="is another release's"):
         key_record.use(key.with_name("link"), *others[0])
 
 
@@ -74,7 +74,7 @@ def test_a_second_ledger_takes_no_line_by_the_key_of_a_first(key, tmp_path):
     first = reserve("june", ENTRY, DATA)
     july = DATA | {"edges": ["e2"]}
     for _ in range(2):
-        with pytest.raises(GraphDPError, match="has released something else"):
+        with pytest.raises(GraphDPError, match="is another release's"):
             reserve("july", ENTRY, july)
         assert not (tmp_path / "july/ledger.jsonl").exists()
         assert not (tmp_path / "july/ledger.key").exists()
@@ -199,7 +199,7 @@ def test_of_two_that_use_a_key_at_once_one_is_refused(key):
         "        key_record.use(f'{key}{number}', entry, data)\n"
         "        print('made', flush=True)\n"
         "    except GraphDPError as error:\n"
-        "        print('else' if 'something else' in str(error) else error, flush=True)\n"
+        "        print('else' if 'another release' in str(error) else error, flush=True)\n"
     )
     for number in range(10):
         keys.make_key(f"{key}{number}")

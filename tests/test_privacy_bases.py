@@ -88,7 +88,6 @@ def by_name(method, level, plan_settings, num_train=None):
             MLP,
             {
                 ("as_published", "node_add_remove", "conditional"),
-                ("as_implemented", "node_add_remove", "refuted"),
                 ("corrected", "participant", "conditional"),
                 ("corrected", "node_replace", "conditional"),
             },
@@ -142,7 +141,6 @@ def by_name(method, level, plan_settings, num_train=None):
             MLP | REPLACE,
             {
                 ("as_published", "node_replace", "conditional"),
-                ("as_implemented", "node_replace", "refuted"),
                 ("corrected", "node_replace", "conditional"),
                 ("corrected", "participant", "conditional"),
                 ("corrected", "node_add_remove", "conditional"),
@@ -480,29 +478,29 @@ def test_the_search_is_charged_for_samples_of_a_fixed_size():
 
 @pytest.mark.parametrize(("batch_size", "steps"), [(256, 770), (200, 990), (30_000, 0)])
 def test_as_implemented_leaves_out_the_last_partial_batch_of_an_epoch(batch_size, steps):
-    plans = analyses("mlp", "node", MLP | {"batch_size": batch_size}, TRAIN)
+    plans = analyses("gap", "node", NODE | {"batch_size": batch_size}, TRAIN)
     implemented = [p for p in plans if p.basis == "as_implemented"]
     published = plans[0].mechanisms[0].steps
     told = [steps] if steps not in (0, published) else []
     assert [p.mechanisms[0].steps for p in implemented] == told
     assert published >= steps
-    # The published rounds are run: what is accounted of fewer is no bound for them.
-    for plan in implemented:
-        assert plan.status == "refuted"
-        claimed = accounting.pld_epsilon(plan.composition, 1.0, 1e-5)
-        assert claimed < accounting.pld_epsilon(plans[0].composition, 1.0, 1e-5) - 0.002
+    # The published rounds are run: what is accounted of fewer is no bound, and no claim that holds.
+    assert {p.status for p in implemented} <= {"refuted"}
+    for adjacency in ({}, REPLACE):
+        for plan in analyses("mlp", "node", MLP | adjacency | {"batch_size": batch_size}, TRAIN):
+            assert plan.basis != "as_implemented"
 
 
 def test_who_is_added_or_removed_leaves_the_sides_of_others_or_no_claim_holds():
     """With the published permutation one node more, the last, moves 407 of 4,000 others."""
     for method, own, sides in (
         ("mlp", MLP, SIDES_STAY),
+        ("mlp", MLP | REPLACE, SIDES_STAY),
         ("gap", NODE | PUBLIC, SIDES_FOLLOW_FROM_IDS),
+        ("gap", NODE | PUBLIC | REPLACE, SIDES_STAY),
     ):
-        for more in ({}, REPLACE):
-            for plan in analyses(method, "node", own | more, TRAIN):
-                said = plan.adjacency == "node_add_remove"
-                assert (sides in plan.assumptions) == said or plan.status == "refuted", plan
+        for plan in analyses(method, "node", own, TRAIN):
+            assert (sides in plan.assumptions) == (plan.adjacency == "node_add_remove"), plan
     for rule, expected in (("shared", 407), ("shared by id", 0)):
         graphs = [
             SimpleNamespace(raw_num_nodes=n, node_ids=np.arange(n), ids=np.arange(n), num_ids=4000)

@@ -38,6 +38,7 @@ from graphdp.privacy.protection import (
     level_kind,
     protects_nodes,
 )
+from graphdp.privacy.rounding import at_most
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -246,7 +247,7 @@ def render(calibration: Calibration) -> str:
         claim = "no noise, no guarantee"
     lines = [
         f"{plan.method}, {plan.level} level, {plan.basis}: {claim}",
-        f"noise multiplier: {'none, nothing is released' if noise is None else f'{noise:.6g}'}",
+        f"noise multiplier: {'none, nothing is released' if noise is None else at_most(noise, 6)}",
         *_deviations(calibration),
         "",
         f"{'accountant':<15}{'epsilon':>10}{'delta':>9}{'order':>7}  method",
@@ -256,7 +257,7 @@ def render(calibration: Calibration) -> str:
         order = "-" if entry.optimal_order is None else f"{entry.optimal_order:g}"
         library = f" ({entry.library})" if entry.library else ""
         lines.append(
-            f"{entry.accountant:<15}{entry.epsilon:>10.5g}{delta:>9}{order:>7}"
+            f"{entry.accountant:<15}{at_most(entry.epsilon, 5):>10}{delta:>9}{order:>7}"
             f"  {entry.method}{library}"
         )
     lines += [

@@ -11,7 +11,8 @@ from pathlib import Path
 def locked(path: str | os.PathLike) -> Iterator[None]:
     """Let no other process of this machine hold the same file or folder; this one's death ends it.
     Raises `OSError` if it may not be read."""
-    descriptor = os.open(path, os.O_RDONLY)
+    # NFS lets nobody lock a file alone that is open for reading.
+    descriptor = os.open(path, os.O_RDONLY if os.path.isdir(path) else os.O_RDWR)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

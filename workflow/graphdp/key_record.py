@@ -67,10 +67,10 @@ def use(
         ) from None
     if earlier and earlier["hash"] != fields["hash"]:
         raise GraphDPError(
-            f"the key {key_file} has released something else ({record}: {earlier['release']}, "
-            f"commit {earlier['commit']}): of two releases by one key who sees both knows whether "
-            "anything changed between them; nothing is drawn; make a key for this one with "
-            "graphdp key FILE"
+            f"the key {key_file} is another release's ({record}: {earlier['release']}, commit "
+            f"{earlier['commit']}): of two by one key who sees both knows whether anything changed "
+            "between them; nothing is drawn; make a key for this one with graphdp key FILE, even "
+            "if that one was never made"
         )
 
 

@@ -53,7 +53,7 @@ LISTS_ARE_SAMPLED_ALONE = (
 )
 OFFICIAL_STEPS = (
     "The official code runs floor(N / B) rounds in each epoch and accounts floor(epochs · N / B) "
-    "in all, which are run here: the ε of its rounds is below that of the models here."
+    "in all, which are run here: its ε is of fewer rounds than the models here have."
 )
 
 

@@ -18,6 +18,7 @@ from graphdp.privacy.assumptions import (
     SAMPLES_ARE_COUPLED,
     SELECTION_IS_UNCOUNTED,
     SIDES_FOLLOW_FROM_IDS,
+    SIDES_STAY,
     TRAINING_COUNT_IS_PUBLIC,
 )
 from graphdp.privacy.plan import GaussianReleases, Plan, UnnoisedRelease
@@ -186,7 +187,7 @@ def _for_replacement(published: Plan, settings: dict[str, Any], num_train: int) 
         added = replace(
             participant,
             adjacency="node_add_remove",
-            assumptions=(lists, ROW_IS_WITHHELD, SIDES_FOLLOW_FROM_IDS, SAMPLES_ARE_COUPLED, *kept),
+            assumptions=(lists, ROW_IS_WITHHELD, SIDES_STAY, SAMPLES_ARE_COUPLED, *kept),
             mechanisms=with_one_less(published, sensitivity.public_candidates(max_degree)),
         )
         return published, participant, added

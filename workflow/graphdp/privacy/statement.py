@@ -176,8 +176,8 @@ def statement(
         ),
         uncounted=[
             *([f"Warning: {fault}."] if fault else []),
-            *uncounted(plan, checkpoint, len(tried), repeats, release),
-            *left_out(plan, min_class_count, remove_isolated, split, release),
+            *uncounted(plan, words, checkpoint, len(tried), repeats, release),
+            *left_out(plan, own, min_class_count, remove_isolated, split, release),
         ],
         rng=_random_numbers(entry, data, release),
     )

@@ -145,8 +145,8 @@ def render_markdown(statement: Statement) -> str:
     if s.rng.drawn_epsilon is not None:
         lines.append(
             "- Distance of what is drawn from ideal noise, which no ε above counts: it "
-            f"adds at most {s.rng.drawn_epsilon - target.epsilon:.1e} to ε = "
-            f"{_show(target.epsilon)} and {s.rng.drawn_delta - target.delta:.1e} to δ = "
+            f"adds at most {at_most(s.rng.drawn_epsilon - target.epsilon, 2)} to ε = "
+            f"{_show(target.epsilon)} and {at_most(s.rng.drawn_delta - target.delta, 2)} to δ = "
             f"{_show(target.delta)} (`graphdp.noise`, `graphdp.coins`)"
         )
     if numbers:

@@ -1,6 +1,8 @@
 """What a privacy statement says in words: what is protected, what is released, and what no ε
 counts."""
 
+from collections.abc import Sequence
+
 from graphdp.privacy.assumptions import BOUND_IS_COUNTED
 from graphdp.privacy.mechanisms.base import NoisySums, Output
 from graphdp.privacy.plan import Plan
@@ -199,15 +201,18 @@ def inference(plan: Plan) -> str:
     return "None."
 
 
-def uncounted(plan: Plan, checkpoint: str, tried: int, repeats: int, release: str) -> list[str]:
-    """What no ε counts. tried: settings. repeats: seeds of each. release: as `releases`."""
+def uncounted(
+    plan: Plan, words: Words, checkpoint: str, tried: int, repeats: int, release: str
+) -> list[str]:
+    """What no ε counts. tried: settings. repeats: seeds of each. The others: as `releases`."""
     uncounted = []
     if checkpoint == "best_validation":
+        which = " of the last phase" if words.keeps_last else ", of several phases each one's,"
         uncounted.append(
             "The best epoch is chosen on the validation labels; they are public."
             if edges_alone(plan.level)
-            else "The best epoch, of several phases each one's, is chosen on validation nodes, of "
-            f"which {_of_validation(plan)} are read without noise."
+            else f"The best epoch{which} is chosen on validation nodes, of which "
+            f"{_of_validation(plan)} are read without noise."
         )
     plural = "settings were" if tried > 1 else "setting was"
     uncounted.append(
@@ -242,10 +247,16 @@ def uncounted(plan: Plan, checkpoint: str, tried: int, repeats: int, release: st
 
 
 def left_out(
-    plan: Plan, min_class_count: int, remove_isolated: bool, split: str, release: str
+    plan: Plan,
+    analyses: Sequence[Plan],
+    min_class_count: int,
+    remove_isolated: bool,
+    split: str,
+    release: str,
 ) -> list[str]:
     """What was decided beforehand by what is private: the ε are between graphs in which it is the
-    same. split: the split's rule, as rows name it. release: as `releases`."""
+    same. analyses: all of the plan's. split: the split's rule, as rows name it. release: as
+    `releases`."""
     if not is_private(plan.level):
         return []
     left_out = []
@@ -264,10 +275,15 @@ def left_out(
             "Which columns features have, and how many classes there are, is that of the nodes "
             "that are there: one that alone has a feature or a class has a weight of its own."
         )
-    presence = hides_presence(plan.adjacency) and not _hides_sending_alone(plan)
-    if presence and "by id" not in split:
+    others_leave = {
+        one.adjacency
+        for one in (plan, *(other for other in analyses if other.status != "refuted"))
+        if hides_presence(one.adjacency) and not graph_stays(one.adjacency)
+    }
+    if others_leave and "by id" not in split:
         left_out.append(
-            "The split is the published permutation of the nodes that are there: with one node "
-            "less others would train, validate or test. No ε counts that."
+            "The split is a permutation of the nodes that are there: with one node less others "
+            "would train, validate or test. "
+            f"No ε of {' or '.join(sorted(others_leave))} counts that."
         )
     return left_out
