@@ -211,7 +211,7 @@ class Study(Strict):
     )
     checkpoint: Literal["best_validation", "last"] = Field(
         "best_validation",
-        description="the epoch that is kept: best on the un-noised validation labels (as "
+        description="the epoch that is kept: best on the un-noised validation nodes (as "
         "published; not private) or the last (private)",
     )
     delta: Annotated[float | str, AfterValidator(delta_choice)] = Field(

@@ -5,6 +5,7 @@ import sys
 
 from graphdp import io
 from graphdp.audit import claims
+from graphdp.privacy.rounding import at_least, at_most
 from graphdp.workflow import job
 
 
@@ -14,8 +15,9 @@ def main(snakemake):
     result = claims.run(claims.get(snakemake.wildcards.claim), params.draws, params.seed)
     if not result["as_expected"]:
         print(
-            f"{result['claim']}: lower bound {result['lower_bound']:.3g} of a claimed "
-            f"{result['claimed_epsilon']:.3g}, expected {result['expected']}: not as it says",
+            f"{result['claim']}: lower bound {at_least(result['lower_bound'], 3)} of a claimed "
+            f"{at_most(result['claimed_epsilon'], 3)}, expected {result['expected']}: not as it "
+            "says",
             file=sys.__stderr__,
         )
     versions = job.versions("numpy", "scipy", "torch", "autodp", "dp-accounting")

@@ -30,6 +30,7 @@ from graphdp.methods import registry
 from graphdp.paper import printing, style
 from graphdp.paper.labels import basis_text, delta_text, epsilon_label
 from graphdp.paper.printing import Printed
+from graphdp.privacy.rounding import at_least, at_most
 
 #: What is shipped.
 FILE = Path(__file__).parents[2] / "report" / "audits.json.gz"
@@ -110,8 +111,8 @@ def ship(folder: Path, file: Path = FILE) -> None:
 def check(results: Sequence[Mapping[str, Any]]) -> None:
     """Raises GraphDPError, with names, if an audit did not come out as expected."""
     wrong = [
-        f"{result['claim']} (bound {result['lower_bound']:.3g}, claimed "
-        f"{result['claimed_epsilon']:.3g}, {_EXPECTED[result['expected']]})"
+        f"{result['claim']} (bound {at_least(result['lower_bound'], 3)}, claimed "
+        f"{at_most(result['claimed_epsilon'], 3)}, {_EXPECTED[result['expected']]})"
         for result in results
         if not result["as_expected"]
     ]
@@ -151,7 +152,7 @@ def show(results: Sequence[Mapping[str, Any]]) -> Printed:
             "attack": f"{result['family']}: {result['title']}",
             "claim": _claim(result),
             "worlds differ in": result["adjacency"],
-            "audited lower bound": f"{result['lower_bound']:.2f} (95 %, {_runs(result)}, "
+            "audited lower bound": f"{at_least(result['lower_bound'], 3)} (95 %, {_runs(result)}, "
             f"{result['analysis']})",
             "detectable factor": factors[result["claim"]],
             "outcome": _outcome(result),
@@ -168,7 +169,7 @@ def show(results: Sequence[Mapping[str, Any]]) -> Printed:
 def _claim(result: Mapping[str, Any]) -> str:
     return epsilon_label(
         result["level"],
-        f"{result['claimed_epsilon']:.3g}",
+        at_most(result["claimed_epsilon"], 3),
         result["basis"],
         [result["delta"]],
         result["status"],
@@ -290,7 +291,7 @@ def _line(axes, result: Mapping[str, Any], place: float, left: float, factor: st
         axes.plot([left, bound], [place, place], color=colour, lw=3.5, alpha=0.55)
         axes.plot([bound], [place], color=colour, marker=marker, ms=6, ls="")
     axes.plot([claimed], [place], color="black", marker="|", ms=11, mew=2, ls="", zorder=3)
-    text = f"≥ {bound:.2f}, claimed {claimed:.3g}"
+    text = f"≥ {at_least(bound, 3)}, claimed {at_most(claimed, 3)}"
     if "caught at" in factor:
         text += f"; sees {factor.rpartition(' ')[2]} σ"
     if not result["as_expected"]:

@@ -98,7 +98,7 @@ def accuracy_notes(table: pd.DataFrame) -> list[str]:
     if "best_validation" in checkpoints:
         chosen += " and of the best epoch"
     if checkpoints:
-        result.append(f"No ε counts {chosen}, made on validation labels without noise.")
+        result.append(f"No ε counts {chosen}, made on validation nodes without noise.")
     incomplete = table[table["settings_incomplete"].fillna(0) > 0]
     if len(incomplete):
         names = ", ".join(

@@ -20,6 +20,7 @@ from graphdp.privacy.protection import (
     level_suffix,
     level_text,
 )
+from graphdp.privacy.rounding import at_most
 
 #: Whose formula an ε comes from, in words; audits' ε are of no plan.
 BASES = {name: name.replace("_", " ") for name in (*plan.BASES, "audited")}
@@ -71,10 +72,10 @@ def covers_weights_alone(cell: Mapping) -> bool:
 
 
 def delta_text(delta: float) -> str:
-    """δ for people: 1e-07 is "1e-7"."""
+    """δ for people, rounded up to three digits: 1e-07 is "1e-7"."""
     if delta == 0:
         return "0"
-    mantissa, exponent = f"{delta:.2e}".split("e")
+    mantissa, exponent = f"{float(at_most(delta, 3)):.2e}".split("e")
     mantissa = mantissa.rstrip("0").rstrip(".")
     return f"{mantissa}e{int(exponent)}"
 
