@@ -14,7 +14,7 @@ from graphdp.io import write_json
 from graphdp.methods.dpdgc.plan import corrected_plan
 from graphdp.methods.gap.plan import gap_plan
 from graphdp.methods.mlp.plan import mlp_plan
-from graphdp.privacy import accounting, calibration
+from graphdp.privacy import accounting, calibration, least_noise
 from graphdp.privacy.calibration import LEAST_SHARE, calibrate, default_delta
 from graphdp.privacy.plan import Plan
 from graphdp.workflow.calibrations import Kept, calibrate_cell
@@ -96,8 +96,8 @@ def test_another_processors_last_digits_leave_the_noise_as_it_is(level, monkeypa
 
 @given(st.floats(1e-6, 1e9))
 def test_noise_is_rounded_up_by_a_ten_millionth_at_most(noise):
-    rounded = calibration._rounded_up(noise)
-    assert noise <= rounded <= noise * (1 + 1.2e-7) and calibration._rounded_up(rounded) == rounded
+    rounded = least_noise.rounded_up(noise)
+    assert noise <= rounded <= noise * (1 + 1.2e-7) and least_noise.rounded_up(rounded) == rounded
 
 
 def test_infinite_epsilon_is_noise_zero():
@@ -149,8 +149,8 @@ def test_what_cannot_be_calibrated_is_said_in_one_line(arguments, message):
 )
 def test_a_wrong_noise_fails_the_post_conditions(monkeypatch, factor, message):
     """Whatever goes wrong in the search, a calibration that breaks its promise is not returned."""
-    search = calibration._smallest_noise
-    monkeypatch.setattr(calibration, "_smallest_noise", lambda *a: factor * search(*a))
+    search = least_noise.smallest_noise
+    monkeypatch.setattr(calibration, "smallest_noise", lambda *a: factor * search(*a))
     with pytest.raises(GraphDPError, match=message):
         calibrate(GAP_EDGE, 4, 1e-6)
 

@@ -6,7 +6,7 @@ independent libraries agree on the Rényi accounting.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 
 from graphdp.errors import GraphDPError, one_of
 from graphdp.privacy import accounting
+from graphdp.privacy.accounted import AccountedEpsilon, account, json_number
+from graphdp.privacy.least_noise import TOLERANCE, rounded_up, sketched_noise, smallest_noise
 from graphdp.privacy.plan import Plan
 from graphdp.privacy.protection import LEAST_EPSILON, REPLACED, replaces
 
@@ -22,14 +24,10 @@ CALIBRATE_FOR = ("published", "corrected", "replaced")
 #: Calibration aims this far (relative) below the target, so that neither rounding nor another
 #: optimiser over the same curve reads an ε above it.
 SAFETY = 1e-6
-#: Relative width of the bracket in which the noise multiplier is found.
-TOLERANCE = 1e-5
 #: A composed ε below this share of the target would waste accuracy: it is an error.
 LEAST_SHARE = 0.99
 #: Rounds of a sampled phase whose accounting takes seconds.
 MOST_ROUNDS = 10_000_000
-#: Noise multipliers outside this range mean that the target cannot be met in earnest.
-_LEAST_NOISE, _MOST_NOISE = 1e-6, 1e9
 #: From the noise of a sketch on, which is near the one that is sought, or of Rényi DP, somewhat
 #: above it.
 _FROM_SKETCH, _FROM_RENYI = 1.01, 1.08
@@ -38,36 +36,9 @@ _SKETCH_ERROR = 1.0001
 #: Accountants by Fourier transforms, whose last digits depend on the processor. The noise names the
 #: random streams, so what is found by them is rounded up to a number that all processors find.
 _BY_TRANSFORM = ("pld", "mixture")
-_BITS = 24
 #: So many times the noise is raised where its last digits decide.
 _MORE_NOISE = 200
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True)
-class AccountedEpsilon:
-    """One accountant's ε at the calibrated noise.
-
-    accountant: its name, of `accounting.ACCOUNTANTS`, or "renyi", "mixture" or "published".
-    epsilon: ≥ 0, possibly ∞. method: how it composes and converts. library: name and version
-    ("" for the closed form). optimal_order: the Rényi order that gives ε, None for other methods.
-    """
-
-    accountant: str
-    epsilon: float
-    method: str
-    library: str
-    optimal_order: float | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """A JSON object; an infinite ε is the text "inf"."""
-        return {
-            "accountant": self.accountant,
-            "epsilon": _json_number(self.epsilon),
-            "method": self.method,
-            "library": self.library,
-            "optimal_order": self.optimal_order,
-        }
 
 
 @dataclass(frozen=True)
@@ -95,8 +66,8 @@ class Calibration:
     def to_dict(self) -> dict[str, Any]:
         """A JSON object for an artefact: never an ε without its δ, adjacency, basis and status."""
         return {
-            "target_epsilon": _json_number(self.target_epsilon),
-            "epsilon": _json_number(self.epsilon),
+            "target_epsilon": json_number(self.target_epsilon),
+            "epsilon": json_number(self.epsilon),
             "delta": self.delta,
             "adjacency": self.plan.adjacency,
             "basis": self.plan.basis,
@@ -107,11 +78,6 @@ class Calibration:
             "rdp_conversion": accounting.RDP_CONVERSION,
             "plan": self.plan.to_dict(),
         }
-
-
-def _json_number(value: float) -> float | str:
-    # JSON has no infinity; the project writes ε = ∞ as its token everywhere.
-    return "inf" if value == math.inf else value
 
 
 def default_delta(count: int) -> float:
@@ -167,6 +133,28 @@ def calibrate(
             f"{what}: epsilon 0 is out of reach because the plan releases something; "
             f"ask for epsilon > 0 or release nothing"
         )
+    _check_reachable(plan, epsilon, delta, what)
+    find = _pure_noise if composition.is_pure else _composed_noise
+    noise = find(plan, epsilon, delta, what)
+    if not noise > 0:
+        raise GraphDPError(f"{what}: noise multiplier {noise!r} for a finite epsilon; report a bug")
+    entries = account(plan, noise, delta, with_pld)
+    if accounting.primary(composition) in _BY_TRANSFORM:
+        # Near the rounding of a transform ε does not fall with every digit of the noise.
+        for _ in range(_MORE_NOISE):
+            if entries[0].epsilon <= epsilon:
+                break
+            noise = rounded_up(noise * (1 + TOLERANCE))
+            entries = account(plan, noise, delta, with_pld)
+    if accounting.second(composition):
+        accounting.cross_check(plan, noise, delta)
+    _check(plan, epsilon, noise, entries)
+    return Calibration(plan, float(epsilon), delta, noise, entries)
+
+
+def _check_reachable(plan: Plan, epsilon: float, delta: float, what: str) -> None:
+    """GraphDPError for a finite target that no noise can meet, or that cannot be accounted."""
+    composition = plan.composition
     for mechanism in plan.mechanisms:
         if getattr(mechanism, "steps", 0) > MOST_ROUNDS:
             raise GraphDPError(
@@ -183,60 +171,59 @@ def calibrate(
             f"{what}: its accounting holds for a record added or removed, not for one replaced; "
             f"ask for accountant pld, or sample batches of a fixed size"
         )
-    aim = epsilon * (1 - SAFETY)
-    if composition.least_epsilon >= aim:
+    if composition.least_epsilon >= _aim(epsilon):
         raise GraphDPError(
             f"{what}: releases with an epsilon of their own spend {composition.least_epsilon:g}, "
             f"which leaves nothing of epsilon {epsilon:g} to the others; raise epsilon"
         )
     least = accounting.least_epsilon(plan, delta)
-    if least >= aim:
+    if least >= _aim(epsilon):
         raise GraphDPError(
             f"{what}: epsilon {epsilon:g} at delta {delta:g} is out of reach: with any noise the "
             f"accountant reads at least {least:.3g}; raise epsilon or delta"
         )
-    if composition.is_pure:
-        least = max(composition.claimed_deltas, default=0.0)
-        if delta < least:
-            raise GraphDPError(
-                f"{what}: delta is {delta:g}, but its noise is set for a claim at δ = {least:g}, "
-                f"whatever delta is; give delta {least:g}"
-            )
-        if not composition.pure_share:
-            raise GraphDPError(
-                f"{what}: every release has an epsilon of its own, so no noise is left to "
-                f"calibrate; let one of them take what the others leave"
-            )
-        noise = composition.pure_share / (epsilon - composition.least_epsilon)
-        while composition.pure_epsilon(noise) > epsilon:  # by a rounding error at most
-            noise = math.nextafter(noise, math.inf)
-    else:
-        stride, start = min(term.stride for term in composition.terms), 1.0
-        if composition.sketch != composition:
-            stride, start = _FROM_SKETCH, _sketched_noise(plan, aim, delta)
-        elif composition.asks_pld and accounting.second(composition) == "autodp_rdp":
-            renyi = cache(lambda x: accounting.epsilon(plan, x, delta, "autodp_rdp"))
-            with suppress(GraphDPError):  # Rényi DP may read no ε so small
-                stride, start = _FROM_RENYI, _smallest_noise(renyi, aim, what)
-        noise = _smallest_noise(
-            cache(lambda x: accounting.epsilon(plan, x, delta)), aim, what, stride, start
+
+
+def _aim(epsilon: float) -> float:
+    return epsilon * (1 - SAFETY)
+
+
+def _pure_noise(plan: Plan, epsilon: float, delta: float, what: str) -> float:
+    """The noise of a plan of pure releases, whose ε add up: in closed form."""
+    composition = plan.composition
+    least = max(composition.claimed_deltas, default=0.0)
+    if delta < least:
+        raise GraphDPError(
+            f"{what}: delta is {delta:g}, but its noise is set for a claim at δ = {least:g}, "
+            f"whatever delta is; give delta {least:g}"
         )
-        if accounting.primary(composition) in _BY_TRANSFORM:
-            noise = _rounded_up(noise)
-    if not noise > 0:
-        raise GraphDPError(f"{what}: noise multiplier {noise!r} for a finite epsilon; report a bug")
-    entries = _account(plan, noise, delta, with_pld)
+    if not composition.pure_share:
+        raise GraphDPError(
+            f"{what}: every release has an epsilon of its own, so no noise is left to "
+            f"calibrate; let one of them take what the others leave"
+        )
+    noise = composition.pure_share / (epsilon - composition.least_epsilon)
+    while composition.pure_epsilon(noise) > epsilon:  # by a rounding error at most
+        noise = math.nextafter(noise, math.inf)
+    return noise
+
+
+def _composed_noise(plan: Plan, epsilon: float, delta: float, what: str) -> float:
+    """The noise at which the primary accountant composes to the target, by search."""
+    composition, aim = plan.composition, _aim(epsilon)
+    stride, start = min(term.stride for term in composition.terms), 1.0
+    if composition.sketch != composition:
+        stride, start = _FROM_SKETCH, sketched_noise(plan, aim, delta)
+    elif composition.asks_pld and accounting.second(composition) == "autodp_rdp":
+        renyi = cache(lambda x: accounting.epsilon(plan, x, delta, "autodp_rdp"))
+        with suppress(GraphDPError):  # Rényi DP may read no ε so small
+            stride, start = _FROM_RENYI, smallest_noise(renyi, aim, what)
+    noise = smallest_noise(
+        cache(lambda x: accounting.epsilon(plan, x, delta)), aim, what, stride, start
+    )
     if accounting.primary(composition) in _BY_TRANSFORM:
-        # Near the rounding of a transform ε does not fall with every digit of the noise.
-        for _ in range(_MORE_NOISE):
-            if entries[0].epsilon <= epsilon:
-                break
-            noise = _rounded_up(noise * (1 + TOLERANCE))
-            entries = _account(plan, noise, delta, with_pld)
-    if accounting.second(composition):
-        accounting.cross_check(plan, noise, delta)
-    _check(plan, epsilon, noise, entries)
-    return Calibration(plan, float(epsilon), delta, noise, entries)
+        noise = rounded_up(noise)
+    return noise
 
 
 def calibration_plan(plans: Sequence[Plan], calibrate_for: str) -> Plan:
@@ -272,7 +259,7 @@ def cheapest_first(
         return
     found, start = [], 1.0
     for i, (_, plan, delta) in enumerate(plans):
-        start = _sketched_noise(plan, epsilon, accounting.check_delta(delta), start)
+        start = sketched_noise(plan, epsilon, accounting.check_delta(delta), start)
         found.append((start, i))
     for _, i in sorted(found):
         yield plans[i]
@@ -284,142 +271,6 @@ def needs_more(plan: Plan, epsilon: float, delta: float | None, noise: float | N
     if not noise or not 0 < epsilon < math.inf or composition.is_empty or composition.unnoised:
         return False
     return accounting.sketched_epsilon(plan, noise, delta) > epsilon * _SKETCH_ERROR
-
-
-def _sketched_noise(plan: Plan, aim: float, delta: float, start: float = 1.0) -> float:
-    stride = min(term.stride for term in plan.composition.terms)
-    return _smallest_noise(
-        lambda x: accounting.sketched_epsilon(plan, x, delta),
-        aim,
-        f"{plan.method}, {plan.level} level",
-        stride,
-        start,
-    )
-
-
-def _smallest_noise(
-    epsilon_at: Callable[[float], float],
-    aim: float,
-    what: str,
-    stride: float = 4.0,
-    start: float = 1.0,
-) -> float:
-    """The least noise with ε ≤ `aim`, from the private side: within 1 + `TOLERANCE` of it.
-
-    stride: factor by which the noise goes up or down from `start` until it brackets the root.
-    """
-    from scipy.optimize import brentq
-
-    high, read = start, {}
-    while epsilon_at(high) > aim:
-        read[high] = epsilon_at(high)
-        high *= stride
-        if high > _MOST_NOISE:
-            raise GraphDPError(f"{what}: epsilon {aim:.4g} {_out_of_reach(read)}")
-    low = high / stride
-    while epsilon_at(low) <= aim:
-        high, low = low, low / stride
-        if low < _LEAST_NOISE:
-            raise GraphDPError(
-                f"{what}: epsilon {aim:.4g} needs a noise multiplier below {_LEAST_NOISE:g}; "
-                f"ask for a smaller epsilon, or inf for no noise"
-            )
-    # ε is close to a power of the noise, so the root is found in logarithms. A noise that reads
-    # ε = 0 counts as far below the aim.
-    root = math.exp(
-        brentq(
-            lambda x: math.log(max(epsilon_at(math.exp(x)), 1e-12) / aim),
-            math.log(low),
-            math.log(high),
-            xtol=TOLERANCE / 4,
-        )
-    )
-    # brentq may stop on either side of the root: step to the private one.
-    while epsilon_at(root) > aim:
-        root *= 1 + TOLERANCE / 4
-    return root
-
-
-def _out_of_reach(read: dict[float, float]) -> str:
-    """Why no noise was found, from the ε that was read at each noise."""
-    least = min(read.values())
-    if least < 0.5 * min(read[noise] for noise in read if noise < _MOST_NOISE / 1000):
-        return f"needs a noise multiplier above {_MOST_NOISE:g}; raise epsilon or delta"
-    return (
-        f"is out of reach: its accountant's numbers round off where it reads {least:.3g}, and more "
-        "noise does not help; raise epsilon or delta"
-    )
-
-
-def _rounded_up(noise: float) -> float:
-    """The least number of `_BITS` binary digits that is not below `noise`: by 1.2e-7 at most."""
-    fraction, exponent = math.frexp(noise)
-    return math.ldexp(math.ceil(math.ldexp(fraction, _BITS)), exponent - _BITS)
-
-
-def _account(
-    plan: Plan, noise: float, delta: float, with_pld: bool
-) -> tuple[AccountedEpsilon, ...]:
-    """ε by every accountant that applies, the primary one first."""
-    composition = plan.composition
-    if composition.is_pure:
-        pure = composition.pure_epsilon(noise)
-        who, how = composition.adding_up
-        return (AccountedEpsilon(who, pure, how, ""),)
-    own, other = accounting.primary(composition), accounting.second(composition)
-    if own == "autodp":
-        entries = _account_renyi(plan, noise, delta)
-    elif own == "dp_accounting":
-        value, order = accounting.google_rdp_epsilon(composition, noise, delta)
-        entries = [_entry(own, value, accounting.how(composition), order)]
-    else:
-        value = accounting.epsilon(plan, noise, delta, own)
-        entries = [_entry(own, value, accounting.how(composition))]
-    if own == "pld" and other == "autodp_rdp":
-        loose, order = accounting.autodp_rdp_epsilon(composition, noise, delta)
-        entries.append(_entry(other, loose, "Rényi DP, looser: cross-check", order))
-    if other == "renyi":
-        loose = accounting.epsilon(plan, noise, delta, other)
-        entries.append(
-            _entry(
-                other, loose, "Rényi DP by quadrature, looser and no certified bound: cross-check"
-            )
-        )
-    extra = with_pld and own != "pld" and accounting.knows("pld", composition)
-    extra = extra and accounting.pld_resolves(composition, delta)
-    if extra and noise >= accounting.PLD_LEAST_NOISE:
-        tight = accounting.epsilon(plan, noise, delta, "pld")
-        entries.append(_entry("pld", tight, "privacy loss distribution"))
-    return tuple(entries)
-
-
-def _account_renyi(plan: Plan, noise: float, delta: float) -> list[AccountedEpsilon]:
-    """By autodp, by the closed form if all is Gaussian, and by dp-accounting if it knows all."""
-    composition = plan.composition
-    ours, order = accounting.autodp_rdp_epsilon(composition, noise, delta)
-    method = accounting.how(composition)
-    if composition.is_gaussian:
-        method = "Rényi DP, looser: for the cross-check only"
-        exact = accounting.epsilon(plan, noise, delta, "autodp")
-        closed = accounting.epsilon(plan, noise, delta, "exact")
-        entries = [
-            _entry("autodp", exact, "exact Gaussian"),
-            _entry("exact", closed, "closed form: Balle and Wang 2018, Theorem 8"),
-            _entry("autodp_rdp", ours, method, order),
-        ]
-    else:
-        entries = [_entry("autodp", ours, method, order)]
-    if accounting.second(composition):
-        # At autodp's order: any single order is a valid bound, and equal orders can be compared.
-        theirs, _ = accounting.google_rdp_epsilon(composition, noise, delta, (order,))
-        entries.append(_entry("dp_accounting", theirs, method, order))
-    return entries
-
-
-def _entry(
-    accountant: str, value: float, method: str, order: float | None = None
-) -> AccountedEpsilon:
-    return AccountedEpsilon(accountant, value, method, accounting.library(accountant), order)
 
 
 def _check(plan: Plan, target: float, noise: float, entries: tuple[AccountedEpsilon, ...]) -> None:
