@@ -6,7 +6,13 @@ import numpy as np
 
 from graphdp.data.graph import csr_from_edges, in_edges
 from graphdp.methods.registry import analyses, card
-from graphdp.privacy.statement_words import protection, releases
+from graphdp.privacy.statement_selection import select
+from graphdp.privacy.statement_words import (
+    protection,
+    releases,
+    scores_read_protected,
+    uncounted,
+)
 from graphdp.releases.aggregation import normalize_rows, sum_in_edges
 from graphdp.training import DPAdam, Encoder, Member, train
 
@@ -78,3 +84,78 @@ def test_one_validation_node_moves_everybodys_sums():
     )
     assert moved(other(number), stream, "best_validation") > 2 * math.sqrt(5)
     assert moved(other(number), stream, "last") == 0
+
+
+def stated(method, setting, tried):
+    """The analyses of a setting, and those of which ε is stated once one of `tried` was chosen."""
+    its = card(method)
+
+    def of(settings, num_train):
+        return analyses(method, "node", settings, num_train)
+
+    grid = [its.settings("node")(**setting | more).model_dump(exclude_none=True) for more in tried]
+    entries = []
+    for point in grid:
+        settings = its.plan("node", point)
+        plan = of(settings, 4100)[0]
+        entries.append(
+            {"plan": plan.to_dict(), "settings": settings, "num_train": 4100,
+             "noise_multiplier": 4.0}
+        )  # fmt: skip
+    plans = of(entries[0]["settings"], 4100)
+    found = select(plans, entries, 1e-5, of)
+    return plans, {one.adjacency for one in found}
+
+
+def test_no_epsilon_is_stated_of_a_choice_by_others_rows():
+    """Exact inference: a training node's row stands in the accuracy of its neighbours, by which the
+    setting is chosen."""
+    setting = {"max_degree": 5, "inference": "exact"}
+    plans, alone = stated("sage", setting, [{}])
+    holds = {plan.adjacency for plan in plans if plan.status != "refuted"}
+    assert alone == holds and "participant" in holds  # one setting is no choice
+    plans, chosen = stated("sage", setting, [{}, {"epochs": 3}])
+    assert chosen == set()
+    words = card("sage").words
+    (told,) = [
+        one
+        for one in uncounted(plans[0], words, "last", 2, 1, "reproduction")
+        if one.startswith("No ε of")
+    ]
+    assert "predictions for validation nodes" in told
+    assert not [
+        one
+        for one in uncounted(plans[0], words, "last", 1, 1, "reproduction")
+        if one.startswith("No ε of")
+    ]
+    # With a noisy sum for inference the choice reads that alone.
+    plans, chosen = stated("sage", {"max_degree": 5}, [{}, {"epochs": 3}])
+    assert chosen == {plan.adjacency for plan in plans if plan.status != "refuted"} != set()
+
+
+def test_no_epsilon_of_nodes_that_do_not_train_is_stated_of_a_choice_by_their_rows():
+    """HeterPoisson's predictions read rows of nodes that do not train, of which the peripheral
+    adjacencies speak; those of training nodes they do not read."""
+    its = card("heterpoisson")
+    settings = its.plan("node", its.settings("node")().model_dump(exclude_none=True))
+    plans = [p for p in analyses("heterpoisson", "node", settings, 4100) if p.status != "refuted"]
+    told = {plan.adjacency: scores_read_protected(plan) for plan in plans}
+    assert told["participant_peripheral"] and not told["participant"]
+    assert all(one.endswith("_peripheral") == reads for one, reads in told.items())
+
+
+def test_what_chooses_epochs_of_dpdgcs_code_are_edges_of_validation_nodes():
+    """Also at edge level, where labels are public and edges are not."""
+    its = card("dpdgcofficial")
+    settings = its.plan("edge", its.settings("edge")().model_dump(exclude_none=True))
+    plan, words = analyses("dpdgcofficial", "edge", settings, 4100)[0], its.words
+    (told,) = [
+        one
+        for one in uncounted(plan, words, "best_validation", 1, 1, "reproduction")
+        if one.startswith("The best epoch")
+    ]
+    assert "edges are read without noise" in told and "they are public" not in told
+    for checkpoint, covered in (("best_validation", False), ("last", True)):
+        assert releases(plan, words, "reproduction", checkpoint)[0].covered == covered
+    other = card("dpdgc").words
+    assert releases(plan, other, "reproduction", "best_validation")[0].covered

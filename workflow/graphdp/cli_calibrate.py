@@ -335,7 +335,7 @@ def _deviations(result: Calibration) -> list[str]:
     for one in _noise(result)["releases"] if result.noise_multiplier else ():
         levels = {name: std for name, std in one.items() if name.startswith("noise_std")}
         words = [
-            f"{name.removeprefix('noise_std_').replace('_', ' ')} {std:.6g}"
+            f"{name.removeprefix('noise_std_').replace('_', ' ')} {at_most(std, 6)}"
             for name, std in levels.items()
         ]
         lines += [f"{', '.join(words)}: {one['query']}"] if words else []

@@ -11,8 +11,10 @@ from pathlib import Path
 def locked(path: str | os.PathLike) -> Iterator[None]:
     """Let no other process of this machine hold the same file or folder; this one's death ends it.
     Raises `OSError` if it may not be read."""
-    # NFS lets nobody lock a file alone that is open for reading.
-    descriptor = os.open(path, os.O_RDONLY if os.path.isdir(path) else os.O_RDWR)
+    # NFS lets nobody lock a file alone that is open for reading; other disks do, as of a file that
+    # its owner has made unwritable.
+    writable = not os.path.isdir(path) and os.access(path, os.W_OK)
+    descriptor = os.open(path, os.O_RDWR if writable else os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

@@ -1,6 +1,7 @@
 """Assumptions shared by several plans, one sentence each."""
 
 from collections.abc import Sequence
+from typing import Any
 
 TRAINING_COUNT_IS_PUBLIC = (
     "The number of training nodes is announced beforehand, the same whether or not a protected "
@@ -9,7 +10,8 @@ TRAINING_COUNT_IS_PUBLIC = (
 )
 SELECTION_IS_UNCOUNTED = (
     "Choosing checkpoints or hyperparameters by validation accuracy reads labels, features and own "
-    "rows of validation nodes, with no noise of its own; that is not counted."
+    "rows of validation nodes, and what else predictions for them read without noise, with no "
+    "noise of its own; that is not counted."
 )
 FEATURES_ARE_PUBLIC = "Node features, labels and the set of nodes are public; only edges are not."
 CANDIDATES_ARE_PUBLIC = (
@@ -55,6 +57,12 @@ OFFICIAL_STEPS = (
     "The official code runs floor(N / B) rounds in each epoch and accounts floor(epochs · N / B) "
     "in all, which are run here: its ε is of fewer rounds than the models here have."
 )
+
+
+def sides_by_id(plans: Sequence[Any]) -> list[str]:
+    """The adjacencies of plans that are claimed and hold on a split by id alone, each once."""
+    found = [p for p in plans if SIDES_FOLLOW_FROM_IDS in p.assumptions and p.status != "refuted"]
+    return list(dict.fromkeys(plan.adjacency for plan in found))
 
 
 def of_release(assumptions: Sequence[str], release: str) -> list[str]:

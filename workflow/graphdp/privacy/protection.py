@@ -422,7 +422,8 @@ class Words:
     sampled: what a degree bound by sampling draws from. candidates: which edges public candidates
     leave. declared: what a bound says that nothing enforces, where degrees are not bounded by
     sampling. keeps_last: whether every phase but the last keeps its last epoch, whatever the
-    checkpoint.
+    checkpoint. chosen_by_edges: whether an epoch of a phase is chosen by edges of validation nodes,
+    and later phases build on it.
     """
 
     edges: str = ""
@@ -432,3 +433,4 @@ class Words:
     candidates: str = "edges to a node's public candidates, drawn without its edges"
     declared: str = ""
     keeps_last: bool = False
+    chosen_by_edges: bool = False

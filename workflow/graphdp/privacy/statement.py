@@ -14,8 +14,8 @@ from graphdp.errors import GraphDPError
 from graphdp.privacy import accounting, calibrated
 from graphdp.privacy.assumptions import (
     CANDIDATES_ARE_PUBLIC,
-    SIDES_FOLLOW_FROM_IDS,
     of_release,
+    sides_by_id,
 )
 from graphdp.privacy.composition import as_read, epsilon_at
 from graphdp.privacy.pair_sums import MOST_LENGTH
@@ -133,10 +133,10 @@ def statement(
         fault = delta_fault(delta, own[0].adjacency, data.directed_edges, data.nodes)
     if fault and (plan.basis == "corrected" or release == "private"):
         raise GraphDPError(fault)
-    if SIDES_FOLLOW_FROM_IDS in plan.assumptions and "by id" not in split:
+    if (by_id := sides_by_id(own)) and "by id" not in split:
         raise GraphDPError(
             f"{method}: with a node more or less the published split moves others to another side, "
-            f"so {plan.adjacency} does not hold; set split_sides: by_id"
+            f"so {by_id[0]} does not hold; set split_sides: by_id"
         )
     multiplier = _noise(entry)
     return Statement(

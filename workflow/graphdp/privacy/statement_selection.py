@@ -9,6 +9,7 @@ from graphdp.privacy.composition import Parts, adjacent_epsilon, as_read, parts
 from graphdp.privacy.plan import Plan, accounted_by
 from graphdp.privacy.protection import edges_alone
 from graphdp.privacy.statement_form import SelectionEntry
+from graphdp.privacy.statement_words import reads_others, scores_read_protected
 
 #: (plan settings, number of training nodes) -> every analysis of a method at its level.
 Analyses = Callable[[dict[str, Any], int], tuple[Plan, ...]]
@@ -37,6 +38,10 @@ _PRIVATE_SCORE = (
     "The validation nodes that score the models are read without noise: this ε does not speak of "
     "them."
 )
+_SCORE_OF_OTHERS = (
+    "The validation nodes that score the models, and the nodes that do not train and stand in "
+    "their predictions, are read without noise: this ε does not speak of them."
+)
 _PUBLIC_SCORE = "The score that selects a model reads public labels."
 _BY_QUADRATURE = (
     "Rényi divergences of sampled rounds are taken by quadrature: accurate, but no certified bound."
@@ -63,10 +68,13 @@ def select(
     for analysis in plans:
         if analysis.status == "refuted":  # the single model has no ε, so neither has the choice
             continue
+        if len(tried) > 1 and scores_read_protected(analysis):
+            continue
         models = [_parts_under(analysis, entry, analyses, accountant) for entry in tried]
         if None in models:
             continue
-        score = _PUBLIC_SCORE if edges_alone(analysis.level) else _PRIVATE_SCORE
+        score = _SCORE_OF_OTHERS if reads_others(analysis) else _PRIVATE_SCORE
+        score = _PUBLIC_SCORE if edges_alone(analysis.level) else score
         charged = adjacent_epsilon(analysis.adjacency, selection.composition_epsilon, models, delta)
         entries.append(
             SelectionEntry(

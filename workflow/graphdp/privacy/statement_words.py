@@ -56,8 +56,8 @@ def protection(plan: Plan, words: Words, release: str, checkpoint: str) -> Prote
         chosen = "checkpoints and settings" if checkpoint == "best_validation" else "settings"
         if release != "private":
             others.append(
-                f"Of validation nodes what selects {chosen}: {_of_validation(plan)}, and that they "
-                "are there."
+                f"Of validation nodes what selects {chosen}: {_of_validation(plan, words)}, and "
+                "that they are there."
             )
         if _exact_inference(plan):
             others.append("Features and edges of all nodes, as far as predictions read them.")
@@ -110,15 +110,40 @@ def _exact_inference(plan: Plan) -> str:
     return next((m.exact_inference for m in plan.mechanisms if m.exact_inference), "")
 
 
-def _of_validation(plan: Plan) -> str:
-    """What of validation nodes an accuracy reads without noise."""
+def reads_others(plan: Plan) -> bool:
+    """Whether an accuracy reads nodes besides those that it is of, without noise."""
+    return bool(_exact_inference(plan)) or any(m.unnoised_reads for m in plan.mechanisms)
+
+
+def scores_read_protected(plan: Plan) -> bool:
+    """Whether what is protected stands, without noise, in the accuracy of a validation node that it
+    is not of: then no ε speaks of what was chosen by it.
+
+    With exact inference that is a training node's row; where sub-graphs predict, a row of a node
+    that does not train, of which the peripheral adjacencies speak.
+    """
+    if _exact_inference(plan):
+        return True
+    return plan.adjacency.endswith("_peripheral") and reads_others(plan)
+
+
+def _of_validation(plan: Plan, words: Words) -> str:
+    """What an accuracy of validation nodes reads without noise."""
+    if reads_others(plan):
+        return "labels, features and what predictions for them read of other nodes"
     own_rows = _aggregates(plan) and not plan.own_row_covered
+    if words.chosen_by_edges:
+        return f"labels, features{', own rows' if own_rows else ''} and edges"
     return "labels, features and own rows" if own_rows else "labels and features"
 
 
 def _chosen_before(plan: Plan, words: Words, checkpoint: str) -> bool:
     """Whether a phase builds on an epoch of another that validation nodes chose, without noise."""
-    if checkpoint != "best_validation" or words.keeps_last or not protects_nodes(plan.level):
+    if checkpoint != "best_validation":
+        return False
+    if words.chosen_by_edges:
+        return True
+    if words.keeps_last or not protects_nodes(plan.level):
         return False
     return len({one.phase for one in plan.mechanisms if isinstance(one, NoisySums)}) > 1
 
@@ -210,15 +235,20 @@ def uncounted(
         which = " of the last phase" if words.keeps_last else ", of several phases each one's,"
         uncounted.append(
             "The best epoch is chosen on the validation labels; they are public."
-            if edges_alone(plan.level)
+            if edges_alone(plan.level) and not words.chosen_by_edges
             else f"The best epoch{which} is chosen on validation nodes, of which "
-            f"{_of_validation(plan)} are read without noise."
+            f"{_of_validation(plan, words)} are read without noise."
         )
     plural = "settings were" if tried > 1 else "setting was"
     uncounted.append(
         f"{tried} hyperparameter {plural} tried; the single-model ε charges for one model, the "
         f"selection entries for the search."
     )
+    if tried > 1 and scores_read_protected(plan):
+        uncounted.append(
+            f"No ε of {plan.adjacency} is stated of the setting that was chosen: predictions for "
+            "validation nodes, by whose accuracy it was, read others' rows without noise."
+        )
     if repeats > 1:
         uncounted.append(
             f"Every setting is trained with {repeats} seeds; publishing all of them, or their "

@@ -24,7 +24,7 @@ from graphdp.errors import GraphDPError
 from graphdp.methods import registry as methods
 from graphdp.methods.settings import key
 from graphdp.parties import places
-from graphdp.privacy.assumptions import SIDES_FOLLOW_FROM_IDS
+from graphdp.privacy.assumptions import sides_by_id
 from graphdp.privacy.calibration import calibration_plan
 from graphdp.privacy.plan import accounted_by
 from graphdp.privacy.protection import REPLACED, is_private, replaces, whole_nodes
@@ -231,11 +231,12 @@ def _check_plan(
             f"config: calibrate_for: {method} at level {level} draws Poisson samples, for which a "
             f"replaced node has no other accountant; set accountant: pld"
         )
-    by_id = study.split_sides == "by_id"
-    if not by_id and SIDES_FOLLOW_FROM_IDS in chosen.assumptions:
+    # Also of an analysis that is stated beside the one that sets the noise.
+    by_id = sides_by_id(plans)
+    if by_id and study.split_sides != "by_id":
         raise GraphDPError(
             f"config: split_sides: with a node more or less the published split moves others to "
-            f"another side, so {chosen.adjacency} of {method} does not hold; set by_id"
+            f"another side, so {by_id[0]} of {method} does not hold; set by_id"
         )
 
 

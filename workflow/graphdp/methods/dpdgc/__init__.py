@@ -189,6 +189,6 @@ CARDS = (
         stages=STAGES,
         look=("#cc78bc", "X"),
         as_implemented_of="dpdgc",
-        words=replace(WORDS, keeps_last=False),
+        words=replace(WORDS, keeps_last=False, chosen_by_edges=True),
     ),
 )
